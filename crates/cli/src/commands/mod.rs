@@ -1,0 +1,22 @@
+//! One file a subcommand: its arguments, and `execute`.
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+mod policies;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// List the policies: paper, bound, cost, where they run.
+    Policies(policies::Args),
+}
+
+impl Command {
+    /// Does what the user asked for. An error is bad input or a failed environment: exit code 2.
+    pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Command::Policies(args) => args.execute(),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! `prorata`: proportional-share cpu scheduling, for real commands, in simulation and in the
+//! kernel. Each subcommand is one file in `commands/`.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+mod commands;
+
+/// Every task gets the share of the CPU that its weight gives it, exactly and cheaply.
+#[derive(Parser)]
+#[command(name = "prorata", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command.execute() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("prorata: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The policies, one file each, and the registry that names them.
+//!
+//! A new policy is one file here and one line in [`REGISTRY`].
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use core::fmt;
+
+use crate::policy::{Policy, Setup};
+
+mod options;
+pub mod round_robin;
+
+pub use options::Options;
+
+/// What the registry knows of a policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The name that users type.
+    pub name: &'static str,
+    /// Its name in full.
+    pub title: &'static str,
+    /// The paper, with the section that describes it.
+    pub paper: &'static str,
+    /// The proven bound on the service error, in quanta.
+    pub bound: &'static str,
+    /// Cost of `pick`, and of `wake` and removal.
+    pub cost: &'static str,
+    /// True if it schedules several cpus.
+    pub multiprocessor: bool,
+    /// True if no cpu idles while a task waits.
+    pub work_conserving: bool,
+    /// Options that it takes, each with its default and meaning.
+    pub options: &'static [(&'static str, &'static str, &'static str)],
+    /// Builds it.
+    pub build: fn(&Setup, &mut Options<'_>) -> Result<Box<dyn Policy + Send>, BuildError>,
+}
+
+/// Every policy, in the order in which they are listed to users.
+pub const REGISTRY: &[Entry] = &[Entry {
+    name: "round-robin",
+    title: "Round robin",
+    paper: "folklore",
+    bound: "none",
+    cost: "O(1), O(1)",
+    multiprocessor: true,
+    work_conserving: true,
+    options: &[],
+    build: |setup, _| Ok(Box::new(round_robin::RoundRobin::new(setup))),
+}];
+
+/// Why a policy could not be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BuildError {
+    /// No policy has this name.
+    UnknownPolicy(String),
+    /// The policy has no such option.
+    UnknownOption(String),
+    /// An option's value is not what it should be: option, value, what it takes.
+    BadValue(String, String, String),
+    /// The policy schedules one cpu only.
+    OneCpuOnly(String),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::UnknownPolicy(name) => {
+                write!(f, "no policy is called '{name}'; there are")?;
+                REGISTRY.iter().try_for_each(|entry| write!(f, " {}", entry.name))
+            }
+            BuildError::UnknownOption(option) => write!(f, "the policy has no option '{option}'"),
+            BuildError::BadValue(option, value, takes) => {
+                write!(f, "option '{option}' takes {takes}, not '{value}'")
+            }
+            BuildError::OneCpuOnly(name) => {
+                write!(f, "{name} schedules one cpu only: use --cpus 1, or a policy for several")
+            }
+        }
+    }
+}
+
+impl core::error::Error for BuildError {}
+
+/// The registry's entry for `name`.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Entry> {
+    REGISTRY.iter().find(|entry| entry.name == name)
+}
+
+/// Builds the policy that `spec` names: `NAME` or `NAME:OPTION=VALUE,…`.
+///
+/// # Errors
+/// When there is no such policy or option, a value is not acceptable, or the policy cannot
+/// schedule that many cpus.
+pub fn build(spec: &str, setup: &Setup) -> Result<Box<dyn Policy + Send>, BuildError> {
+    let (name, options) = spec.split_once(':').unwrap_or((spec, ""));
+    let entry = find(name).ok_or_else(|| BuildError::UnknownPolicy(name.to_string()))?;
+    if setup.cpus > 1 && !entry.multiprocessor {
+        return Err(BuildError::OneCpuOnly(name.to_string()));
+    }
+    let mut options = Options::parse(options);
+    let policy = (entry.build)(setup, &mut options)?;
+    options.finish()?;
+    Ok(policy)
+}

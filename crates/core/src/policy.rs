@@ -1,0 +1,208 @@
+//! The interface between a scheduling policy and whatever runs tasks.
+//!
+//! A [`Policy`] decides which task runs next on a cpu. It reads no clock, starts no task and
+//! allocates nothing on the hot path: the *backend* (the simulator, the user-level runner, or in
+//! meaning the kernel) owns the tasks and tells the policy what happened to them.
+//!
+//! # Call sequences
+//!
+//! Every call carries the time `now_ns`, which never goes backwards. `[…]` marks what the backend
+//! does between the calls.
+//!
+//! | event                            | calls, in this order                                      |
+//! |----------------------------------|-----------------------------------------------------------|
+//! | a task appears                   | `add(t, w)`                                               |
+//! | it becomes runnable              | `wake(t)` \[offer it to an idle cpu: `pick`\]             |
+//! | a cpu asks for work              | `pick(cpu)` → `Some(t)` \[t runs\] or `None` \[cpu idles\]|
+//! | its quantum ends                 | `charge(t, used)`, `pick(cpu)`                            |
+//! | it blocks within its quantum     | `charge(t, used)`, `block(t)`, `pick(cpu)`                |
+//! | it yields                        | `charge(t, used)`, `pick(cpu)`                            |
+//! | it stops being runnable while it waits | `block(t)`                                          |
+//! | its weight changes, in any state | `set_weight(t, w)`                                        |
+//! | it goes away while it runs       | `charge(t, used)`, `remove(t)`, `pick(cpu)`               |
+//! | it goes away otherwise           | `remove(t)`                                               |
+//! | several quanta end at one instant| `charge` for each of them, then `pick` for each cpu       |
+//!
+//! A task moves through four states. `Policy` implementations may rely on every arrow, and
+//! [`Checked`](crate::Checked) panics on any call that is not an arrow:
+//!
+//! ```text
+//!            add             wake              pick
+//!  (unknown) ───► Blocked ──────────► Waiting ───────► Running
+//!      ▲             ▲ ▲                 │ ▲              │
+//!      │    remove   │ └─────block───────┘ └────charge────┘
+//!      └─────────────┴── (from Blocked or Waiting)
+//! ```
+//!
+//! From `pick` until `charge` a task is *running* and occupies its cpu. `charge` ends that: the
+//! task is waiting again, and the next `pick` of any cpu may return it. (A policy may still prefer
+//! to keep it for the cpu that it just ran on; GR3MP does.) A cpu whose `pick` returned `None` may
+//! ask again at any time; a backend asks after every `wake`.
+//!
+//! # What `used_ns` means
+//!
+//! `used_ns` is what the policy shall account: the whole quantum when the quantum ran out, less
+//! when the task blocked or yielded earlier. Real backends cannot stop a task to the nanosecond;
+//! they keep the difference between what they charged and what the task really used in a ledger
+//! of their own and lengthen or shorten its next run, so that policies that count whole quanta
+//! (GR3, VTRR) are exact over time.
+//!
+//! # Entities, not tasks
+//!
+//! A [`TaskId`] is a dense small integer that the caller owns. Nothing here says that it names a
+//! thread: a group of tasks (a cgroup, a user) can be an entity of an outer policy whose `pick`
+//! leads to the `pick` of the group's own policy, and whose `charge` charges both.
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::num::NonZeroU32;
+
+/// A task (or any schedulable entity): an index that the caller owns, below
+/// [`TaskId::LIMIT`]. Policies keep tables indexed by it, so ids should be dense.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u32);
+
+impl TaskId {
+    /// Ids are below this number; policies keep flags in the two bits above it.
+    pub const LIMIT: u32 = 1 << 30;
+
+    /// The id as an index into a table.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Debug for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {}", self.0)
+    }
+}
+
+/// A cpu, counted from 0.
+pub type CpuId = usize;
+
+/// Time or a length of time in nanoseconds.
+pub type Nanos = u64;
+
+/// A weight, 1..=2^32−1: a task is entitled to time in proportion to it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Weight(NonZeroU32);
+
+impl Weight {
+    /// The smallest weight.
+    pub const ONE: Weight = Weight(NonZeroU32::MIN);
+    /// The largest weight, 2^32−1.
+    pub const MAX: Weight = Weight(NonZeroU32::MAX);
+
+    /// A weight, or `None` for 0.
+    #[must_use]
+    pub const fn new(weight: u32) -> Option<Weight> {
+        match NonZeroU32::new(weight) {
+            Some(w) => Some(Weight(w)),
+            None => None,
+        }
+    }
+
+    /// The weight as a number.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0.get()
+    }
+
+    /// The order σ of the weight: 2^σ ≤ weight < 2^(σ+1) (GR3 §2.1).
+    #[must_use]
+    pub const fn order(self) -> u32 {
+        self.0.ilog2()
+    }
+}
+
+impl fmt::Debug for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.get())
+    }
+}
+
+impl fmt::Display for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.get(), f)
+    }
+}
+
+/// A scheduling policy. See the [module documentation](self) for the legal call sequences.
+///
+/// `add` may allocate; `wake`, `block`, `pick` and `charge` never do.
+pub trait Policy {
+    /// Makes `task` known, blocked, with `weight`.
+    fn add(&mut self, task: TaskId, weight: Weight);
+
+    /// Forgets `task`, which is blocked or waiting. Its id may be added again.
+    fn remove(&mut self, task: TaskId, now_ns: Nanos);
+
+    /// Changes the weight of `task`, whatever its state. A running task keeps its cpu.
+    fn set_weight(&mut self, task: TaskId, weight: Weight, now_ns: Nanos);
+
+    /// `task` was blocked and is now waiting for a cpu.
+    fn wake(&mut self, task: TaskId, now_ns: Nanos);
+
+    /// `task` was waiting and is now blocked.
+    fn block(&mut self, task: TaskId, now_ns: Nanos);
+
+    /// The task that runs next on `cpu`, for one quantum; `None` if the cpu shall idle. The task
+    /// that ran on `cpu` before has been charged.
+    fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId>;
+
+    /// `task` was running and has left its cpu after `used_ns` (at most a quantum); it is waiting.
+    fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos);
+}
+
+impl<P: Policy + ?Sized> Policy for Box<P> {
+    fn add(&mut self, task: TaskId, weight: Weight) {
+        (**self).add(task, weight);
+    }
+    fn remove(&mut self, task: TaskId, now_ns: Nanos) {
+        (**self).remove(task, now_ns);
+    }
+    fn set_weight(&mut self, task: TaskId, weight: Weight, now_ns: Nanos) {
+        (**self).set_weight(task, weight, now_ns);
+    }
+    fn wake(&mut self, task: TaskId, now_ns: Nanos) {
+        (**self).wake(task, now_ns);
+    }
+    fn block(&mut self, task: TaskId, now_ns: Nanos) {
+        (**self).block(task, now_ns);
+    }
+    fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
+        (**self).pick(cpu, now_ns)
+    }
+    fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
+        (**self).charge(task, used_ns, now_ns);
+    }
+}
+
+/// What every policy is built with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Number of cpus, at least 1 and at most [`Setup::MAX_CPUS`].
+    pub cpus: usize,
+    /// Length of a quantum, at least 1.
+    pub quantum_ns: Nanos,
+    /// Seed of policies that draw lots.
+    pub seed: u64,
+}
+
+impl Setup {
+    /// The largest number of cpus.
+    pub const MAX_CPUS: usize = 1 << 16;
+
+    /// A setup for `cpus` cpus and quanta of `quantum_ns`, with seed 0.
+    ///
+    /// # Panics
+    /// When `cpus` is 0 or above [`Setup::MAX_CPUS`], or `quantum_ns` is 0.
+    #[must_use]
+    pub fn new(cpus: usize, quantum_ns: Nanos) -> Setup {
+        assert!((1..=Setup::MAX_CPUS).contains(&cpus), "1..=65536 cpus, not {cpus}");
+        assert!(quantum_ns > 0, "a quantum takes time");
+        Setup { cpus, quantum_ns, seed: 0 }
+    }
+}

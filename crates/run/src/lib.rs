@@ -1,0 +1,1 @@
+//! Shares cpus among real commands by weight.
