@@ -33,5 +33,6 @@ extern crate alloc;
 pub mod policies;
 pub mod policy;
 pub mod queue;
+pub mod weights;
 
 pub use policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
