@@ -30,9 +30,11 @@
 
 extern crate alloc;
 
+pub mod checked;
 pub mod policies;
 pub mod policy;
 pub mod queue;
 pub mod weights;
 
+pub use checked::Checked;
 pub use policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};

@@ -33,8 +33,11 @@ pub struct Entry {
     /// Options that it takes, each with its default and meaning.
     pub options: &'static [(&'static str, &'static str, &'static str)],
     /// Builds it.
-    pub build: fn(&Setup, &mut Options<'_>) -> Result<Box<dyn Policy + Send>, BuildError>,
+    pub build: fn(&Setup, &mut Options<'_>) -> Built,
 }
+
+/// A policy that can be handed to another thread, or why it could not be built.
+pub type Built = Result<Box<dyn Policy + Send>, BuildError>;
 
 /// Every policy, in the order in which they are listed to users.
 pub const REGISTRY: &[Entry] = &[Entry {
@@ -93,7 +96,7 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 /// # Errors
 /// When there is no such policy or option, a value is not acceptable, or the policy cannot
 /// schedule that many cpus.
-pub fn build(spec: &str, setup: &Setup) -> Result<Box<dyn Policy + Send>, BuildError> {
+pub fn build(spec: &str, setup: &Setup) -> Built {
     let (name, options) = spec.split_once(':').unwrap_or((spec, ""));
     let entry = find(name).ok_or_else(|| BuildError::UnknownPolicy(name.to_string()))?;
     if setup.cpus > 1 && !entry.multiprocessor {

@@ -1,0 +1,458 @@
+//! A policy that watches another policy: every call against the contract of [`policy`](crate::policy),
+//! every answer against what holds for any policy.
+//!
+//! It panics, naming the call, when
+//!
+//! * the *caller* makes a call that is not an arrow of the state diagram, names an unknown task or
+//!   cpu, lets time go back, or charges more than a quantum;
+//! * the *policy* picks a task that is not waiting (so no task is ever on two cpus), idles every
+//!   free cpu while a task waits although it is registered as work-conserving, or leaves a waiting
+//!   task without service longer than [`Checked::patience_quanta`] allows.
+//!
+//! Every check is O(1), so the wrapper can stay on in long simulations.
+
+use alloc::vec::Vec;
+
+use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Unknown,
+    Blocked,
+    Waiting,
+    Running(CpuId),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    state: State,
+    weight: u64,
+    /// `Checked::clock` when the task began to wait, or when `owed` was last brought up to date.
+    since: u128,
+    /// Service that fell due while the task waited, in ns · 2^32.
+    owed: u128,
+}
+
+const UNKNOWN: Record = Record { state: State::Unknown, weight: 0, since: 0, owed: 0 };
+
+#[derive(Clone, Copy, Debug)]
+struct Cpu {
+    running: Option<TaskId>,
+    /// `Checked::changes` when the cpu last asked in vain while a task waited.
+    refused: Option<u64>,
+}
+
+/// A policy under watch. See the [module documentation](self).
+#[derive(Clone, Debug)]
+pub struct Checked<P> {
+    policy: P,
+    quantum_ns: Nanos,
+    work_conserving: bool,
+    /// Most service, in ns · 2^32, that may fall due to a task while it waits.
+    patience: Option<u128>,
+    now_ns: Nanos,
+    tasks: Vec<Record>,
+    cpus: Vec<Cpu>,
+    waiting: usize,
+    idle: usize,
+    /// Idle cpus that were refused since the last change; at most `idle`.
+    refused: usize,
+    /// Counts the calls after which a cpu that was refused may get an answer.
+    changes: u64,
+    /// Sum of the weights of the waiting and running tasks.
+    runnable_weight: u64,
+    /// Service per unit of weight handed out so far, in ns · 2^32.
+    clock: u128,
+    /// The task that the next pick looks at for starvation.
+    patrol: usize,
+}
+
+impl<P: Policy> Checked<P> {
+    /// Watches `policy`, built for `setup`: its contract and work conservation.
+    #[must_use]
+    pub fn new(policy: P, setup: &Setup) -> Checked<P> {
+        Checked {
+            policy,
+            quantum_ns: setup.quantum_ns,
+            work_conserving: true,
+            patience: None,
+            now_ns: 0,
+            tasks: Vec::new(),
+            cpus: (0..setup.cpus).map(|_| Cpu { running: None, refused: None }).collect(),
+            waiting: 0,
+            idle: setup.cpus,
+            refused: 0,
+            changes: 0,
+            runnable_weight: 0,
+            clock: 0,
+            patrol: 0,
+        }
+    }
+
+    /// Tells whether a cpu may idle while a task waits; by default it may not.
+    #[must_use]
+    pub fn work_conserving(self, yes: bool) -> Checked<P> {
+        Checked { work_conserving: yes, ..self }
+    }
+
+    /// No task may wait while more than `quanta` of service fall due to it (its weight's part of
+    /// all that is handed out). By default any finite wait is allowed.
+    #[must_use]
+    pub fn patience_quanta(self, quanta: u32) -> Checked<P> {
+        let patience = Some((u128::from(quanta) * u128::from(self.quantum_ns)) << 32);
+        Checked { patience, ..self }
+    }
+
+    /// The watched policy.
+    #[must_use]
+    pub fn into_inner(self) -> P {
+        self.policy
+    }
+
+    /// The task that runs on `cpu`.
+    ///
+    /// # Panics
+    /// When there is no such cpu.
+    #[must_use]
+    pub fn running(&self, cpu: CpuId) -> Option<TaskId> {
+        self.cpus[cpu].running
+    }
+
+    fn record(&mut self, task: TaskId, call: &str) -> &mut Record {
+        let known = self.tasks.get_mut(task.index()).filter(|r| r.state != State::Unknown);
+        known.unwrap_or_else(|| panic!("caller: {call}({task:?}): it was never added"))
+    }
+
+    /// Time reaches `now_ns`; what a policy did at the instant before must be complete.
+    fn advance(&mut self, now_ns: Nanos, call: &str) {
+        let last_ns = self.now_ns;
+        assert!(now_ns >= last_ns, "caller: {call} at {now_ns} ns, after a call at {last_ns} ns");
+        if now_ns > last_ns && self.work_conserving && self.waiting > 0 {
+            assert!(
+                self.idle == 0 || self.refused < self.idle,
+                "policy: every idle cpu ({} of them) asked at {last_ns} ns and got nothing, while \
+                 {} tasks wait until {call} at {now_ns} ns",
+                self.idle,
+                self.waiting,
+            );
+        }
+        self.now_ns = now_ns;
+    }
+
+    /// Moves `task` to `state`; a cpu that was refused before may get an answer from now on.
+    fn enter(&mut self, task: TaskId, state: State) {
+        let record = self.tasks[task.index()];
+        self.settle(task);
+        match record.state {
+            State::Waiting => self.waiting -= 1,
+            State::Running(cpu) => {
+                self.cpus[cpu].running = None;
+                self.idle += 1;
+            }
+            State::Blocked | State::Unknown => self.runnable_weight += record.weight,
+        }
+        match state {
+            State::Waiting => self.waiting += 1,
+            State::Running(cpu) => {
+                self.refused -= usize::from(self.cpus[cpu].refused == Some(self.changes));
+                self.cpus[cpu] = Cpu { running: Some(task), refused: None };
+                self.idle -= 1;
+            }
+            State::Blocked | State::Unknown => self.runnable_weight -= record.weight,
+        }
+        if !matches!(state, State::Running(_)) {
+            self.note_change();
+        }
+        let record = &mut self.tasks[task.index()];
+        record.state = state;
+        record.owed = 0;
+    }
+
+    fn note_change(&mut self) {
+        self.changes += 1;
+        self.refused = 0;
+    }
+
+    /// Brings what falls due to `task` up to date.
+    fn settle(&mut self, task: TaskId) {
+        let clock = self.clock;
+        let record = &mut self.tasks[task.index()];
+        if record.state == State::Waiting {
+            record.owed += u128::from(record.weight) * (clock - record.since);
+        }
+        record.since = clock;
+    }
+
+    /// Panics if `task` has waited beyond all patience.
+    fn check_patience(&mut self, task: TaskId) {
+        let Some(patience) = self.patience else { return };
+        self.settle(task);
+        let record = self.tasks[task.index()];
+        assert!(
+            record.state != State::Waiting || record.owed <= patience,
+            "policy: pick at {} ns: {task:?} of weight {} waits while {} ns fell due to it",
+            self.now_ns,
+            record.weight,
+            record.owed >> 32,
+        );
+    }
+
+    fn take_pick(&mut self, cpu: CpuId, task: TaskId) {
+        let state = self.tasks.get(task.index()).map_or(State::Unknown, |r| r.state);
+        assert!(
+            state == State::Waiting,
+            "policy: pick(cpu {cpu}) at {} ns returned {task:?}, which is {state:?}",
+            self.now_ns,
+        );
+        self.check_patience(task);
+        self.enter(task, State::Running(cpu));
+    }
+
+    fn take_refusal(&mut self, cpu: CpuId) {
+        if self.waiting > 0 && self.cpus[cpu].refused != Some(self.changes) {
+            self.cpus[cpu].refused = Some(self.changes);
+            self.refused += 1;
+        }
+    }
+}
+
+impl<P: Policy> Policy for Checked<P> {
+    fn add(&mut self, task: TaskId, weight: Weight) {
+        assert!(task.0 < TaskId::LIMIT, "caller: add({task:?}): ids end at {}", TaskId::LIMIT);
+        if self.tasks.len() <= task.index() {
+            self.tasks.resize(task.index() + 1, UNKNOWN);
+        }
+        let record = &mut self.tasks[task.index()];
+        assert!(record.state == State::Unknown, "caller: add({task:?}): it is known already");
+        *record = Record { state: State::Blocked, weight: u64::from(weight.get()), ..UNKNOWN };
+        self.policy.add(task, weight);
+    }
+
+    fn remove(&mut self, task: TaskId, now_ns: Nanos) {
+        self.advance(now_ns, "remove");
+        match self.record(task, "remove").state {
+            State::Running(cpu) => panic!("caller: remove({task:?}): it runs on cpu {cpu}"),
+            State::Waiting => self.enter(task, State::Unknown),
+            State::Blocked | State::Unknown => self.tasks[task.index()] = UNKNOWN,
+        }
+        self.policy.remove(task, now_ns);
+    }
+
+    fn set_weight(&mut self, task: TaskId, weight: Weight, now_ns: Nanos) {
+        self.advance(now_ns, "set_weight");
+        self.record(task, "set_weight");
+        self.settle(task);
+        let record = &mut self.tasks[task.index()];
+        let old = core::mem::replace(&mut record.weight, u64::from(weight.get()));
+        if matches!(record.state, State::Waiting | State::Running(_)) {
+            self.runnable_weight = self.runnable_weight - old + u64::from(weight.get());
+        }
+        self.note_change();
+        self.policy.set_weight(task, weight, now_ns);
+    }
+
+    fn wake(&mut self, task: TaskId, now_ns: Nanos) {
+        self.advance(now_ns, "wake");
+        let state = self.record(task, "wake").state;
+        assert!(state == State::Blocked, "caller: wake({task:?}): it is {state:?}");
+        self.enter(task, State::Waiting);
+        self.policy.wake(task, now_ns);
+    }
+
+    fn block(&mut self, task: TaskId, now_ns: Nanos) {
+        self.advance(now_ns, "block");
+        let state = self.record(task, "block").state;
+        assert!(state == State::Waiting, "caller: block({task:?}): it is {state:?}");
+        self.enter(task, State::Blocked);
+        self.policy.block(task, now_ns);
+    }
+
+    fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
+        self.advance(now_ns, "pick");
+        let cpus = self.cpus.len();
+        assert!(cpu < cpus, "caller: pick(cpu {cpu}): there are {cpus} cpus");
+        let busy = self.cpus[cpu].running;
+        assert!(busy.is_none(), "caller: pick(cpu {cpu}): {busy:?} runs there, uncharged");
+        let picked = self.policy.pick(cpu, now_ns);
+        match picked {
+            Some(task) => self.take_pick(cpu, task),
+            None => self.take_refusal(cpu),
+        }
+        if !self.tasks.is_empty() {
+            self.patrol = (self.patrol + 1) % self.tasks.len();
+            let patrolled = u32::try_from(self.patrol).expect("ids are below TaskId::LIMIT");
+            self.check_patience(TaskId(patrolled));
+        }
+        picked
+    }
+
+    fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
+        self.advance(now_ns, "charge");
+        let state = self.record(task, "charge").state;
+        assert!(matches!(state, State::Running(_)), "caller: charge({task:?}): it is {state:?}");
+        let quantum_ns = self.quantum_ns;
+        assert!(
+            used_ns <= quantum_ns,
+            "caller: charge({task:?}): {used_ns} ns is more than the quantum, {quantum_ns} ns"
+        );
+        self.clock += (u128::from(used_ns) << 32) / u128::from(self.runnable_weight);
+        self.enter(task, State::Waiting);
+        self.policy.charge(task, used_ns, now_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policies::round_robin::RoundRobin;
+    use alloc::vec;
+
+    const Q: Nanos = 10;
+    const ONE: Weight = Weight::ONE;
+
+    fn watched(cpus: usize, tasks: u32) -> Checked<RoundRobin> {
+        let setup = Setup::new(cpus, Q);
+        let mut policy = Checked::new(RoundRobin::new(&setup), &setup);
+        for id in 0..tasks {
+            policy.add(TaskId(id), ONE);
+            policy.wake(TaskId(id), 0);
+        }
+        policy
+    }
+
+    #[test]
+    fn lets_a_legal_sequence_through() {
+        let mut policy = watched(2, 3).patience_quanta(2);
+        for now_ns in (0..200).step_by(10) {
+            let running = [policy.pick(0, now_ns), policy.pick(1, now_ns)];
+            policy.set_weight(TaskId(1), Weight::MAX, now_ns + 1);
+            for task in running.into_iter().flatten() {
+                policy.charge(task, Q, now_ns + Q);
+            }
+        }
+        policy.block(TaskId(0), 200);
+        policy.remove(TaskId(0), 200);
+        policy.remove(TaskId(1), 200);
+        policy.add(TaskId(0), ONE);
+    }
+
+    #[test]
+    #[should_panic = "caller: wake(task 1): it is Waiting"]
+    fn refuses_to_wake_a_waiting_task() {
+        watched(1, 2).wake(TaskId(1), 0);
+    }
+
+    #[test]
+    #[should_panic = "caller: block(task 0): it is Running(0)"]
+    fn refuses_to_block_a_running_task() {
+        let mut policy = watched(1, 1);
+        policy.pick(0, 0);
+        policy.block(TaskId(0), 5);
+    }
+
+    #[test]
+    #[should_panic = "caller: remove(task 0): it runs on cpu 0"]
+    fn refuses_to_remove_a_running_task() {
+        let mut policy = watched(1, 1);
+        policy.pick(0, 0);
+        policy.remove(TaskId(0), 5);
+    }
+
+    #[test]
+    #[should_panic = "caller: charge(task 7): it was never added"]
+    fn refuses_an_unknown_task() {
+        watched(1, 1).charge(TaskId(7), 1, 1);
+    }
+
+    #[test]
+    #[should_panic = "caller: add(task 0): it is known already"]
+    fn refuses_to_add_twice() {
+        watched(1, 1).add(TaskId(0), ONE);
+    }
+
+    #[test]
+    #[should_panic = "is more than the quantum"]
+    fn refuses_more_than_a_quantum() {
+        let mut policy = watched(1, 1);
+        policy.pick(0, 0);
+        policy.charge(TaskId(0), Q + 1, 11);
+    }
+
+    #[test]
+    #[should_panic = "caller: pick at 4 ns, after a call at 5 ns"]
+    fn refuses_time_that_goes_back() {
+        let mut policy = watched(2, 1);
+        policy.pick(0, 5);
+        policy.pick(1, 4);
+    }
+
+    #[test]
+    #[should_panic = "uncharged"]
+    fn refuses_to_pick_for_a_busy_cpu() {
+        let mut policy = watched(1, 2);
+        policy.pick(0, 0);
+        policy.pick(0, 0);
+    }
+
+    /// Answers from a list, whatever it is asked.
+    struct Scripted(Vec<Option<TaskId>>);
+
+    impl Policy for Scripted {
+        fn add(&mut self, _: TaskId, _: Weight) {}
+        fn remove(&mut self, _: TaskId, _: Nanos) {}
+        fn set_weight(&mut self, _: TaskId, _: Weight, _: Nanos) {}
+        fn wake(&mut self, _: TaskId, _: Nanos) {}
+        fn block(&mut self, _: TaskId, _: Nanos) {}
+        fn pick(&mut self, _: CpuId, _: Nanos) -> Option<TaskId> {
+            self.0.remove(0)
+        }
+        fn charge(&mut self, _: TaskId, _: Nanos, _: Nanos) {}
+    }
+
+    fn scripted(cpus: usize, answers: Vec<Option<TaskId>>) -> Checked<Scripted> {
+        let mut policy = Checked::new(Scripted(answers), &Setup::new(cpus, Q));
+        for id in 0..2 {
+            policy.add(TaskId(id), ONE);
+            policy.wake(TaskId(id), 0);
+        }
+        policy
+    }
+
+    #[test]
+    #[should_panic = "policy: pick(cpu 1) at 0 ns returned task 1, which is Running(0)"]
+    fn catches_a_task_on_two_cpus() {
+        let mut policy = scripted(2, vec![Some(TaskId(1)), Some(TaskId(1))]);
+        policy.pick(0, 0);
+        policy.pick(1, 0);
+    }
+
+    #[test]
+    #[should_panic = "policy: every idle cpu (1 of them) asked at 0 ns and got nothing"]
+    fn catches_an_idle_cpu_beside_a_waiting_task() {
+        let mut policy = scripted(2, vec![Some(TaskId(0)), None]);
+        policy.pick(0, 0);
+        policy.pick(1, 0);
+        policy.charge(TaskId(0), Q, Q);
+    }
+
+    #[test]
+    fn a_cpu_that_did_not_ask_again_is_the_callers_business() {
+        let mut policy = scripted(2, vec![Some(TaskId(0)), None, Some(TaskId(1))]);
+        policy.pick(0, 0);
+        policy.pick(1, 0);
+        policy.set_weight(TaskId(1), Weight::MAX, 0);
+        policy.charge(TaskId(0), Q, Q);
+        assert_eq!(policy.pick(1, Q), Some(TaskId(1)));
+        assert_eq!(policy.running(1), Some(TaskId(1)));
+    }
+
+    #[test]
+    #[should_panic = "task 1 of weight 1 waits while 50 ns fell due to it"]
+    fn catches_starvation() {
+        let mut policy = scripted(1, vec![Some(TaskId(0)); 20]).patience_quanta(4);
+        for now_ns in (0..200).step_by(10) {
+            let task = policy.pick(0, now_ns).expect("the script picks");
+            policy.charge(task, Q, now_ns + Q);
+        }
+    }
+}
