@@ -157,6 +157,11 @@ impl Classes {
         self.total_count
     }
 
+    /// Bit σ is set exactly if a task of order σ is counted.
+    pub(crate) fn present(&self) -> u32 {
+        self.present
+    }
+
     /// Their total weight.
     #[must_use]
     pub fn total_weight(&self) -> u64 {
@@ -184,7 +189,8 @@ impl Classes {
             let wholly_infeasible = count < cpus - infeasible
                 && exceeds(1 << order, total - weight, cpus - infeasible - count);
             if !wholly_infeasible {
-                if count < 2 * (cpus - infeasible) && self.may_exceed(order, total, cpus - infeasible)
+                if count < 2 * (cpus - infeasible)
+                    && self.may_exceed(order, total, cpus - infeasible)
                 {
                     scratch.clear();
                     members(order, scratch);
