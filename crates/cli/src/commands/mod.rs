@@ -5,11 +5,14 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 mod policies;
+mod simulate;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// List the policies: paper, bound, cost, where they run.
     Policies(policies::Args),
+    /// Run tasks under a policy in simulation: who runs when, and what each gets.
+    Simulate(simulate::Args),
 }
 
 impl Command {
@@ -17,6 +20,7 @@ impl Command {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
             Command::Policies(args) => args.execute(),
+            Command::Simulate(args) => args.execute(),
         }
     }
 }

@@ -1,0 +1,80 @@
+//! Fixed sets in lockstep: tasks that never block, on cpus whose quanta begin and end together.
+//! The model of the papers' proofs and of most of their figures.
+
+use prorata::ideal::FixedErrors;
+use prorata::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
+
+/// Tasks 0, 1, … were added and woken in index order; then, quantum by quantum, every running task
+/// was charged a whole quantum in the order of its cpu and the cpus picked in index order.
+#[derive(Clone, Debug)]
+pub struct FixedRun {
+    cpus: usize,
+    /// One entry a quantum and cpu, the cpus of a quantum side by side.
+    schedule: Vec<Option<TaskId>>,
+    errors: FixedErrors,
+}
+
+impl FixedRun {
+    /// Runs `weights` under `policy`, which was built with `setup`, for `quanta` quanta.
+    pub fn new(
+        policy: &mut (impl Policy + ?Sized),
+        setup: &Setup,
+        weights: &[Weight],
+        quanta: usize,
+    ) -> FixedRun {
+        let mut schedule = Vec::with_capacity(quanta * setup.cpus);
+        let errors = drive(policy, setup, weights, quanta, |_, task| schedule.push(task));
+        FixedRun { cpus: setup.cpus, schedule, errors }
+    }
+
+    /// Who ran on each cpu, quantum by quantum.
+    pub fn schedule(&self) -> impl ExactSizeIterator<Item = &[Option<TaskId>]> {
+        self.schedule.chunks_exact(self.cpus)
+    }
+
+    /// Service, and the exact errors, with the extremes up to date.
+    #[must_use]
+    pub fn errors(&self) -> &FixedErrors {
+        &self.errors
+    }
+}
+
+/// Runs `weights` under `policy` for `quanta` quanta, tells `ran` what each cpu ran in each
+/// quantum, and returns the errors with the extremes up to date.
+pub fn drive(
+    policy: &mut (impl Policy + ?Sized),
+    setup: &Setup,
+    weights: &[Weight],
+    quanta: usize,
+    mut ran: impl FnMut(CpuId, Option<TaskId>),
+) -> FixedErrors {
+    for (task, &weight) in ids().zip(weights) {
+        policy.add(task, weight);
+    }
+    for (task, _) in ids().zip(weights) {
+        policy.wake(task, 0);
+    }
+    let mut errors = FixedErrors::new(weights, setup.cpus);
+    let mut running = vec![None; setup.cpus];
+    let mut now_ns: Nanos = 0;
+    for _ in 0..quanta {
+        for task in running.iter().copied().flatten() {
+            policy.charge(task, setup.quantum_ns, now_ns);
+        }
+        for (cpu, running) in running.iter_mut().enumerate() {
+            *running = policy.pick(cpu, now_ns);
+            ran(cpu, *running);
+            if let Some(task) = *running {
+                errors.runs(task);
+            }
+        }
+        errors.end_quantum();
+        now_ns += setup.quantum_ns;
+    }
+    errors.finish();
+    errors
+}
+
+fn ids() -> impl Iterator<Item = TaskId> {
+    (0..TaskId::LIMIT).map(TaskId)
+}
