@@ -35,6 +35,7 @@ pub mod ideal;
 pub mod policies;
 pub mod policy;
 pub mod queue;
+pub mod virtual_time;
 pub mod weights;
 
 pub use checked::Checked;

@@ -1,0 +1,339 @@
+//! Virtual time in exact integers, for the policies that order tasks by service per unit of
+//! weight (WFQ, stride, SFQ, WF²Q, EEVDF, VTRR, DFS …).
+//!
+//! A [`Tag`] is a task's own virtual time: a number of 1/weight nanoseconds. A task that always
+//! runs moves its tag by used/weight, which a tag holds exactly, and two tags are compared by
+//! cross-multiplication, exactly. A [`Clock`] is the virtual time of the whole system, a number of
+//! 1/Φ nanoseconds, Φ being the total weight of the runnable tasks, exact as long as Φ stays.
+//!
+//! Rounding happens where the denominator changes, and nowhere else:
+//!
+//! | event                                | error                                            |
+//! |--------------------------------------|--------------------------------------------------|
+//! | a task takes its tag from the clock or from another tag | the tag is rounded up: less than 1 ns of that task's service |
+//! | Φ changes                            | the clock loses less than 2^−64 ns per unit of weight: less than 2^−32 ns of any task's service |
+//! | a weight changes ([`Clock::reweigh`])| less than 2 ns of that task's service            |
+//!
+//! Virtual time is in ns per unit of weight, so 64 bits hold 584 years of a task of weight 1.
+
+use core::cmp::Ordering;
+
+use crate::policy::{Nanos, Weight};
+
+/// A virtual time of one task: `whole + part/weight` nanoseconds per unit of weight.
+#[derive(Clone, Copy, Debug)]
+pub struct Tag {
+    whole: u64,
+    /// Below `weight`.
+    part: u32,
+    weight: u32,
+}
+
+impl Tag {
+    /// The start of time, for a task of `weight`.
+    #[must_use]
+    pub const fn zero(weight: Weight) -> Tag {
+        Tag { whole: 0, part: 0, weight: weight.get() }
+    }
+
+    /// The weight whose parts this tag counts.
+    ///
+    /// # Panics
+    /// Never: a tag's weight is not 0.
+    #[must_use]
+    pub const fn weight(self) -> Weight {
+        Weight::new(self.weight).expect("made from a weight")
+    }
+
+    /// This tag after `service_ns` of service: later by `service_ns`/weight.
+    #[inline]
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "remainders by a u32 fit in one")]
+    pub fn after(self, service_ns: Nanos) -> Tag {
+        let weight = u64::from(self.weight);
+        let part = u64::from(self.part) + service_ns % weight;
+        let carry = u64::from(part >= weight);
+        let part = (part - carry * weight) as u32;
+        Tag { whole: self.whole + service_ns / weight + carry, part, ..self }
+    }
+
+    /// The least tag in parts of `weight` that is no earlier than this one.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "below weight, or carried")]
+    pub fn rounded_up(self, weight: Weight) -> Tag {
+        let weight = weight.get();
+        if weight == self.weight {
+            return self;
+        }
+        let part = u64::from(self.part) * u64::from(weight);
+        let part = part.div_ceil(u64::from(self.weight));
+        let carry = part == u64::from(weight);
+        let part = if carry { 0 } else { part as u32 };
+        Tag { whole: self.whole + u64::from(carry), part, weight }
+    }
+
+    /// Service that lies between `earlier` and this tag, of the same weight, in ns; negative if
+    /// `earlier` is later.
+    #[must_use]
+    pub fn service_since(self, earlier: Tag) -> i128 {
+        debug_assert_eq!(self.weight, earlier.weight, "one task's tags");
+        self.total_parts() - earlier.total_parts()
+    }
+
+    /// The tag in parts of 1/weight.
+    fn total_parts(self) -> i128 {
+        i128::from(self.whole) * i128::from(self.weight) + i128::from(self.part)
+    }
+
+    /// `parts` of 1/`weight`, or the start of time if that is later.
+    fn from_parts(parts: i128, weight: Weight) -> Tag {
+        let (parts, divisor) = (parts.max(0), i128::from(weight.get()));
+        Tag {
+            whole: u64::try_from(parts / divisor).expect("584 years of virtual time"),
+            part: u32::try_from(parts % divisor).expect("below weight"),
+            weight: weight.get(),
+        }
+    }
+}
+
+impl Ord for Tag {
+    #[inline]
+    fn cmp(&self, other: &Tag) -> Ordering {
+        self.whole.cmp(&other.whole).then_with(|| {
+            let (a, b) = (u64::from(self.part), u64::from(other.part));
+            (a * u64::from(other.weight)).cmp(&(b * u64::from(self.weight)))
+        })
+    }
+}
+
+impl PartialOrd for Tag {
+    #[inline]
+    fn partial_cmp(&self, other: &Tag) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Tag {
+    fn eq(&self, other: &Tag) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Tag {}
+
+/// The virtual time of the system: it advances by 1/Φ for every nanosecond of service, Φ being the
+/// total weight of the runnable tasks. While nothing is runnable it stands still.
+///
+/// Its value is `whole + fraction/2^64 + service_ns/total` nanoseconds per unit of weight.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clock {
+    whole: u64,
+    fraction: u64,
+    /// Service since Φ changed.
+    service_ns: u64,
+    /// Φ.
+    total: u64,
+}
+
+/// A clock's value as `whole + (fraction + rest/total)/2^64`, `rest` below `total`.
+struct Reading {
+    whole: u64,
+    fraction: u64,
+    rest: u64,
+}
+
+impl Clock {
+    /// Φ, the total weight of the runnable tasks.
+    #[must_use]
+    pub fn total_weight(&self) -> u64 {
+        self.total
+    }
+
+    /// Advances by `service_ns`/Φ.
+    #[inline]
+    pub fn advance(&mut self, service_ns: Nanos) {
+        debug_assert!(self.total > 0, "service to no task");
+        self.service_ns += service_ns;
+    }
+
+    /// A task of `weight` becomes runnable.
+    pub fn join(&mut self, weight: Weight) {
+        self.set_total(self.total + u64::from(weight.get()));
+    }
+
+    /// A task of `weight` is runnable no more.
+    pub fn leave(&mut self, weight: Weight) {
+        self.set_total(self.total - u64::from(weight.get()));
+    }
+
+    /// The clock as a tag of a task of `weight`, rounded up.
+    #[must_use]
+    pub fn tag(&self, weight: Weight) -> Tag {
+        let now = self.read();
+        let product = u128::from(now.fraction) * u128::from(weight.get());
+        let (part, below) = split(product);
+        let part = part + u64::from(below > 0 || now.rest > 0);
+        let parts = i128::from(now.whole) * i128::from(weight.get()) + i128::from(part);
+        Tag::from_parts(parts, weight)
+    }
+
+    /// Moves the clock forward to `tag` if it is behind; too far by less than 2^−64.
+    pub fn at_least(&mut self, tag: Tag) {
+        if !self.has_reached(tag) {
+            let fraction = (u128::from(tag.part) << 64).div_ceil(u128::from(tag.weight));
+            let (carry, fraction) = split(fraction);
+            debug_assert_eq!(carry, 0, "part is below weight");
+            *self = Clock { whole: tag.whole, fraction, service_ns: 0, ..*self };
+        }
+    }
+
+    /// True if `tag` is not later than the clock.
+    #[inline]
+    #[must_use]
+    pub fn has_reached(&self, tag: Tag) -> bool {
+        // The fraction and the remaining service are below one each.
+        let whole = self.whole + self.service_ns / self.total.max(1);
+        tag.whole < whole || (tag.whole <= whole + 1 && self.has_reached_closely(tag))
+    }
+
+    fn has_reached_closely(&self, tag: Tag) -> bool {
+        let now = self.read();
+        let part = u128::from(tag.part) << 64;
+        let divisor = u128::from(tag.weight);
+        let fraction = part / divisor;
+        let rest = (part % divisor) * u128::from(self.total);
+        (tag.whole, fraction, rest)
+            <= (now.whole, u128::from(now.fraction), u128::from(now.rest) * divisor)
+    }
+
+    /// The tag of a task whose weight changes to `weight`: its distance from the clock, measured
+    /// in service, stays (Waldspurger & Weihl 1995, section 3.3; Linux's `reweight_entity`). That
+    /// is also what the piecewise ideal asks for: weight·(tag − clock) is the service error.
+    #[must_use]
+    pub fn reweigh(&self, tag: Tag, weight: Weight) -> Tag {
+        let ahead_ns = tag.service_since(self.tag(tag.weight()));
+        Tag::from_parts(self.tag(weight).total_parts() + ahead_ns, weight)
+    }
+
+    fn read(&self) -> Reading {
+        let total = self.total.max(1);
+        let part = u128::from(self.service_ns % total) << 64;
+        let total_wide = u128::from(total);
+        let (carry, fraction) = split(part / total_wide + u128::from(self.fraction));
+        let (_, rest) = split(part % total_wide);
+        Reading { whole: self.whole + self.service_ns / total + carry, fraction, rest }
+    }
+
+    fn set_total(&mut self, total: u64) {
+        let now = self.read();
+        *self = Clock { whole: now.whole, fraction: now.fraction, service_ns: 0, total };
+    }
+}
+
+/// The upper and the lower half.
+#[expect(clippy::cast_possible_truncation, reason = "halves")]
+const fn split(wide: u128) -> (u64, u64) {
+    ((wide >> 64) as u64, wide as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn weight(w: u32) -> Weight {
+        Weight::new(w).expect("not 0")
+    }
+
+    /// The tag as a fraction: numerator, denominator.
+    fn fraction(tag: Tag) -> (u128, u128) {
+        (u128::try_from(tag.total_parts()).expect("not negative"), u128::from(tag.weight))
+    }
+
+    prop_compose! {
+        fn any_weight()(bits in 0u32..32, noise in any::<u32>()) -> Weight {
+            weight((noise >> bits).max(1))
+        }
+    }
+
+    prop_compose! {
+        fn any_tag()(w in any_weight(), service in 0u64..1 << 40) -> Tag {
+            Tag::zero(w).after(service)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn tags_add_up(w in any_weight(), runs in proptest::collection::vec(0u64..1 << 40, 0..20)) {
+            let tag = runs.iter().fold(Tag::zero(w), |tag, &run| tag.after(run));
+            let sum: u64 = runs.iter().sum();
+            prop_assert_eq!(fraction(tag), (u128::from(sum), u128::from(w.get())));
+            prop_assert_eq!(tag.service_since(Tag::zero(w)), i128::from(sum));
+        }
+
+        #[test]
+        fn tags_compare_like_fractions(a in any_tag(), b in any_tag()) {
+            let ((an, ad), (bn, bd)) = (fraction(a), fraction(b));
+            prop_assert_eq!(a.cmp(&b), (an * bd).cmp(&(bn * ad)));
+        }
+
+        #[test]
+        fn rounding_up_adds_less_than_a_nanosecond_of_service(a in any_tag(), w in any_weight()) {
+            let up = a.rounded_up(w);
+            prop_assert!(up >= a);
+            let below = Tag::from_parts(up.total_parts() - 1, w);
+            prop_assert!(up.total_parts() == 0 || below < a);
+        }
+
+        #[test]
+        fn the_clock_is_exact_while_the_total_stays(
+            weights in proptest::collection::vec(any_weight(), 1..20),
+            runs in proptest::collection::vec(0u64..1 << 40, 0..20),
+            tag in any_tag(),
+        ) {
+            let mut clock = Clock::default();
+            weights.iter().for_each(|&w| clock.join(w));
+            runs.iter().for_each(|&run| clock.advance(run));
+            let total: u128 = weights.iter().map(|w| u128::from(w.get())).sum();
+            let sum: u128 = runs.iter().map(|&run| u128::from(run)).sum();
+            let (n, d) = fraction(tag);
+            prop_assert_eq!(clock.has_reached(tag), n * total <= sum * d);
+            let own = fraction(clock.tag(tag.weight()));
+            prop_assert_eq!(own.0, (sum * d).div_ceil(total));
+            clock.at_least(tag);
+            prop_assert!(clock.has_reached(tag));
+        }
+
+        /// Also when Φ is 1, or nothing is runnable, in between.
+        #[test]
+        fn changes_of_the_total_do_not_move_the_clock(
+            weights in proptest::collection::vec(any_weight(), 1..100),
+            run in 0u64..1 << 40,
+            w in any_weight(),
+        ) {
+            let mut clock = Clock::default();
+            clock.join(Weight::MAX);
+            clock.advance(run);
+            let before = clock.tag(w);
+            for other in weights {
+                clock.leave(weight(u32::try_from(clock.total_weight()).expect("one task")));
+                clock.join(other);
+            }
+            prop_assert!(before.service_since(clock.tag(w)) <= 1);
+            prop_assert!(before >= clock.tag(w));
+        }
+
+        #[test]
+        fn reweighing_keeps_the_distance_in_service(
+            (old, new) in (any_weight(), any_weight()), ahead in 0u64..1 << 40, run in 0u64..1 << 40,
+        ) {
+            let mut clock = Clock::default();
+            clock.join(old);
+            clock.advance(run);
+            let tag = clock.tag(old).after(ahead);
+            let moved = clock.reweigh(tag, new);
+            prop_assert_eq!(moved.weight(), new);
+            prop_assert_eq!(moved.service_since(clock.tag(new)), i128::from(ahead));
+        }
+    }
+}
