@@ -12,7 +12,8 @@ impl Args {
         let widest = REGISTRY.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
         for entry in REGISTRY {
             println!("{:widest$}  {} ({})", entry.name, entry.title, entry.paper);
-            println!("{:widest$}  bound {}; cost {}", "", entry.bound, entry.cost);
+            let (bound, cost) = (entry.bound.text, entry.cost.pick);
+            println!("{:widest$}  bound {bound}; a pick costs O({cost})", "");
         }
         Ok(ExitCode::SUCCESS)
     }

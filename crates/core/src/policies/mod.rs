@@ -1,6 +1,6 @@
 //! The policies, one file each, and the registry that names them.
 //!
-//! A new policy is one file here and one line in [`REGISTRY`].
+//! A new policy is one file here, with an [`Entry`] in it, and one line in [`REGISTRY`].
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -8,9 +8,11 @@ use core::fmt;
 
 use crate::policy::{Policy, Setup};
 
+mod claims;
 mod options;
 pub mod round_robin;
 
+pub use claims::{Bound, Cost, FixedSet, Limit, Ratio};
 pub use options::Options;
 
 /// What the registry knows of a policy.
@@ -22,10 +24,10 @@ pub struct Entry {
     pub title: &'static str,
     /// The paper, with the section that describes it.
     pub paper: &'static str,
-    /// The proven bound on the service error, in quanta.
-    pub bound: &'static str,
-    /// Cost of `pick`, and of `wake` and removal.
-    pub cost: &'static str,
+    /// The proven bound on the service error.
+    pub bound: Bound,
+    /// What its verbs cost.
+    pub cost: Cost,
     /// True if it schedules several cpus.
     pub multiprocessor: bool,
     /// True if no cpu idles while a task waits.
@@ -40,17 +42,10 @@ pub struct Entry {
 pub type Built = Result<Box<dyn Policy + Send>, BuildError>;
 
 /// Every policy, in the order in which they are listed to users.
-pub const REGISTRY: &[Entry] = &[Entry {
-    name: "round-robin",
-    title: "Round robin",
-    paper: "folklore",
-    bound: "none",
-    cost: "O(1), O(1)",
-    multiprocessor: true,
-    work_conserving: true,
-    options: &[],
-    build: |setup, _| Ok(Box::new(round_robin::RoundRobin::new(setup))),
-}];
+#[rustfmt::skip] // one line each
+pub const REGISTRY: &[Entry] = &[
+    round_robin::ENTRY,
+];
 
 /// Why a policy could not be built.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,10 +4,24 @@
 //! *Bound*: none for unequal weights; with equal weights on one cpu every service error is
 //! within (−1, 1) quantum. *Cost*: O(1) for every verb. *Cpus*: any number.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use super::{Bound, Cost, Entry};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::{NodeId, Rings};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "round-robin",
+    title: "Round robin",
+    paper: "folklore",
+    bound: Bound::none("none, unless all weights are equal: (−1, 1)"),
+    cost: Cost { pick: "1", insert: "1", remove: "1" },
+    multiprocessor: true,
+    work_conserving: true,
+    options: &[],
+    build: |setup, _| Ok(Box::new(RoundRobin::new(setup))),
+};
 
 /// Round robin. See the [module documentation](self).
 #[derive(Clone, Debug)]
