@@ -9,6 +9,7 @@ use core::fmt;
 use crate::policy::{Policy, Setup};
 
 mod claims;
+pub mod gr3;
 mod options;
 pub mod round_robin;
 
@@ -44,6 +45,7 @@ pub type Built = Result<Box<dyn Policy + Send>, BuildError>;
 /// Every policy, in the order in which they are listed to users.
 #[rustfmt::skip] // one line each
 pub const REGISTRY: &[Entry] = &[
+    gr3::ENTRY,
     round_robin::ENTRY,
 ];
 

@@ -119,6 +119,13 @@ impl<T: Copy + Default, const REGIONS: usize> Rings<T, REGIONS> {
         self.nodes[node as usize].next
     }
 
+    /// The node before `node`.
+    #[inline]
+    #[must_use]
+    pub fn previous(&self, node: NodeId) -> NodeId {
+        self.nodes[node as usize].prev
+    }
+
     /// The value of `node`.
     #[inline]
     #[must_use]

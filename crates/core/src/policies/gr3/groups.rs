@@ -1,0 +1,448 @@
+//! The group list of GR3: which group is served next, by the ratio of consecutive groups' work.
+//!
+//! Groups stand in order of decreasing weight, ties in increasing order σ. With V = W + 1 and
+//! consecutive groups i and i+1, the well-ordering condition (USENIX'05 eq. 2) is
+//! V_i/Φ_i ≤ V_{i+1}/Φ_{i+1}. The list keeps `lead_i = V_i·Φ_{i+1} − V_{i+1}·Φ_i` up to date, two
+//! additions a choice; the pair is *violated* exactly if its lead is positive.
+
+use crate::queue::NodeId;
+
+/// Where to go on in the group list after a change of groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    /// At the group after the last violated pair; at the largest if none is violated. Ours.
+    Violated,
+    /// At the largest group (both papers, taken literally).
+    Largest,
+    /// At the largest group after a removal, else at the group that was current.
+    LargestOnRemoval,
+    /// At the group that was current.
+    Current,
+}
+
+/// How a group's work is rescaled when its weight changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rescale {
+    /// In proportion to the next group's work (USENIX'05 §2.3).
+    Neighbour,
+    /// In proportion to its own work before, or to the total work if it is new; rounded up on a
+    /// removal; what an arrival loses in rounding goes into its deficit (CUCS-028-04 §2.3).
+    Own,
+}
+
+/// The rules of a change of groups.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    pub(super) resume: Resume,
+    pub(super) rescale: Rescale,
+}
+
+/// Orders that a 32-bit weight can have.
+pub(super) const ORDERS: usize = 32;
+
+/// A group: the tasks of one order σ. A cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(super) struct Group {
+    /// V_i·Φ_{i+1} − V_{i+1}·Φ_i with the next group of the list; −1 for the last group.
+    lead: i128,
+    /// Φ: the effective weights of the tasks, times the denominator of the cap.
+    /// Invariant: decreasing along the list.
+    weight: u64,
+    /// V = W + 1, the work plus one. Only ratios matter: see [`Groups::renormalise`].
+    work: u64,
+    /// Total weight of the tasks that are not capped.
+    plain: u64,
+    /// Tasks that are capped.
+    pub(super) capped: u32,
+    /// The current task of the ring.
+    pub(super) current: NodeId,
+    /// σ.
+    pub(super) order: u8,
+}
+
+impl Group {
+    const SENTINEL: Group =
+        Group { lead: -1, weight: 0, work: 0, plain: 0, capped: 0, current: 0, order: 0 };
+
+    /// The group of order `order` that holds nothing yet, whose first task is in node `current`.
+    pub(super) fn new(order: u8, current: NodeId) -> Group {
+        Group { order, current, work: 1, ..Group::SENTINEL }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.plain == 0 && self.capped == 0
+    }
+
+    /// A task of `weight` is in the group now; 0 stands for a capped one.
+    pub(super) fn count(&mut self, weight: u32) {
+        self.plain += u64::from(weight);
+        self.capped += u32::from(weight == 0);
+    }
+
+    /// A task of `weight` is in the group no longer; 0 stands for a capped one.
+    pub(super) fn uncount(&mut self, weight: u32) {
+        self.plain -= u64::from(weight);
+        self.capped -= u32::from(weight == 0);
+    }
+
+    /// True if this group stands before `other` in the list.
+    fn precedes(&self, other: &Group) -> bool {
+        (other.weight, self.order) < (self.weight, other.order)
+    }
+
+    /// Φ under a cap of `feasible`/`cpus`.
+    fn weigh(&mut self, (feasible, cpus): (u64, u32)) {
+        self.weight = self.plain * u64::from(cpus);
+        if self.capped > 0 {
+            self.weight += u64::from(self.capped) * feasible;
+        }
+    }
+}
+
+/// The groups in list order. See the [module documentation](self).
+#[derive(Clone, Debug)]
+pub(super) struct Groups {
+    /// `list[1..=len]`; the sentinels around them weigh nothing, so that a choice needs no test
+    /// for the ends.
+    list: [Group; ORDERS + 2],
+    len: usize,
+    /// The current group's place in the list.
+    at: usize,
+    /// Where the group of each order stands; 0 for none.
+    place: [u8; ORDERS],
+    /// Nothing has been chosen since the list was last empty: there is no work to rescale.
+    pub(super) fresh: bool,
+    rules: Rules,
+}
+
+/// What rounding work down has lost: numerator and denominator, below one.
+pub(super) type Remainder = (u128, u128);
+
+impl Groups {
+    pub(super) fn new(rules: Rules) -> Groups {
+        Groups {
+            rules,
+            list: [Group::SENTINEL; ORDERS + 2],
+            len: 0,
+            at: 1,
+            place: [0; ORDERS],
+            fresh: true,
+        }
+    }
+
+    /// The current group. The list is not empty.
+    #[inline]
+    pub(super) fn current(&mut self) -> &mut Group {
+        debug_assert!((1..=self.len).contains(&self.at));
+        &mut self.list[self.at]
+    }
+
+    /// The group of `order`, if any task is in it.
+    pub(super) fn get(&mut self, order: u32) -> Option<&mut Group> {
+        match self.place[order as usize] {
+            0 => None,
+            place => Some(&mut self.list[place as usize]),
+        }
+    }
+
+    /// Total of the groups' weights.
+    pub(super) fn weight(&self) -> u64 {
+        self.live().iter().map(|group| group.weight).sum()
+    }
+
+    /// The current group was chosen: counts its quantum and moves to the group that is next.
+    #[inline]
+    pub(super) fn advance(&mut self) {
+        let at = self.at;
+        debug_assert!((1..=self.len).contains(&at));
+        let lead = self.list[at].lead + i128::from(self.list[at + 1].weight);
+        self.list[at].lead = lead;
+        self.list[at].work += 1;
+        let previous = &mut self.list[at - 1];
+        previous.lead -= i128::from(previous.weight);
+        self.at = if lead > 0 { at + 1 } else { 1 };
+        self.fresh = false;
+    }
+
+    /// Puts `group`, which has tasks, into the list, which holds none of its order.
+    pub(super) fn insert(&mut self, mut group: Group, cap: (u64, u32)) -> Remainder {
+        debug_assert_eq!(self.place[usize::from(group.order)], 0);
+        group.weigh(cap);
+        let current = self.current_order();
+        let remainder = self.put_back(group, 0);
+        self.resume(current, false);
+        remainder
+    }
+
+    /// Makes room for `group`, which counts from the next [`Groups::update_all`] on.
+    pub(super) fn insert_later(&mut self, group: Group) {
+        debug_assert_eq!(self.place[usize::from(group.order)], 0);
+        self.len += 1;
+        self.list[self.len] = group;
+        self.list[self.len + 1] = Group::SENTINEL;
+        self.place_from(self.len);
+    }
+
+    /// Takes the group of `order` out of the list for good.
+    pub(super) fn delete(&mut self, order: u32) {
+        let current = self.current_order();
+        self.take_out(usize::from(self.place[order as usize]));
+        self.resume(current, true);
+    }
+
+    /// The tasks of the group of `order` have changed: moves it to its place and rescales it.
+    pub(super) fn update(&mut self, order: u32, cap: (u64, u32)) -> Remainder {
+        let place = usize::from(self.place[order as usize]);
+        debug_assert_ne!(place, 0);
+        let current = self.current_order();
+        let old_weight = self.list[place].weight;
+        self.list[place].weigh(cap);
+        let group = self.list[place];
+        let stays = (place == 1 || self.list[place - 1].precedes(&group))
+            && (place == self.len || group.precedes(&self.list[place + 1]));
+        let remainder = if stays {
+            self.rescale(place, old_weight)
+        } else {
+            self.take_out(place);
+            self.put_back(group, old_weight)
+        };
+        self.resume(current, group.weight < old_weight);
+        remainder
+    }
+
+    /// The cap has changed from `old_cap`, and tasks have moved. Takes the groups whose share
+    /// changed out of the list and puts those that hold tasks back, in decreasing order σ.
+    pub(super) fn update_all(&mut self, old_cap: (u64, u32), cap: (u64, u32)) {
+        let current = self.current_order();
+        let mut out = [None; ORDERS];
+        for group in &mut self.list[1..=self.len] {
+            let old_weight = u128::from(group.weight) * u128::from(cap.1);
+            group.weigh(cap);
+            if old_weight != u128::from(group.weight) * u128::from(old_cap.1) {
+                let old_weight = old_weight / u128::from(old_cap.1);
+                out[usize::from(group.order)] = Some((*group, old_weight));
+            }
+        }
+        self.retain(|group| out[usize::from(group.order)].is_none());
+        self.relead(1, self.len);
+        for &(group, old_weight) in out.iter().rev().flatten().filter(|(g, _)| g.weight > 0) {
+            self.put_back(group, u64::try_from(old_weight).unwrap_or(u64::MAX));
+        }
+        self.resume(current, false);
+    }
+
+    fn live(&self) -> &[Group] {
+        &self.list[1..=self.len]
+    }
+
+    fn take_out(&mut self, place: usize) {
+        self.place[usize::from(self.list[place].order)] = 0;
+        self.list.copy_within(place + 1..=self.len + 1, place);
+        self.len -= 1;
+        self.place_from(place);
+        self.relead(place - 1, place - 1);
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Group) -> bool) {
+        let mut kept = 0;
+        for place in 1..=self.len {
+            let group = self.list[place];
+            self.place[usize::from(group.order)] = 0;
+            if keep(&group) {
+                kept += 1;
+                self.list[kept] = group;
+            }
+        }
+        self.len = kept;
+        self.list[kept + 1] = Group::SENTINEL;
+        self.place_from(1);
+    }
+
+    fn put_back(&mut self, group: Group, old_weight: u64) -> Remainder {
+        let mut place = self.len + 1;
+        while place > 1 && group.precedes(&self.list[place - 1]) {
+            place -= 1;
+        }
+        self.list.copy_within(place..=self.len, place + 1);
+        self.list[place] = group;
+        self.len += 1;
+        self.list[self.len + 1] = Group::SENTINEL;
+        self.place_from(place);
+        self.rescale(place, old_weight)
+    }
+
+    fn place_from(&mut self, first: usize) {
+        for place in first..=self.len {
+            #[expect(clippy::cast_possible_truncation, reason = "at most 32 groups")]
+            let short = place as u8;
+            self.place[usize::from(self.list[place].order)] = short;
+        }
+    }
+
+    /// Sets the work of the group at `place`, whose weight was `old_weight` (0 if it is new), in
+    /// proportion to its weight now.
+    fn rescale(&mut self, place: usize, old_weight: u64) -> Remainder {
+        let mut remainder = (0, 1);
+        if !self.fresh && self.len > 1 {
+            (self.list[place].work, remainder) = match self.rules.rescale {
+                Rescale::Neighbour => (self.work_by_neighbour(place), remainder),
+                Rescale::Own => self.work_by_own(place, old_weight),
+            };
+        }
+        self.relead(place - 1, place);
+        remainder
+    }
+
+    /// USENIX'05 §2.3; with V for W + 1 the formula is V_G = ⌊V_n·Φ_G/Φ_n⌋.
+    fn work_by_neighbour(&mut self, place: usize) -> u64 {
+        let neighbour = if place < self.len { place + 1 } else { place - 1 };
+        let quotient = |list: &[Group]| {
+            let product = u128::from(list[neighbour].work) * u128::from(list[place].weight);
+            // A division of 64 bits is several times cheaper, and nearly always enough.
+            match u64::try_from(product) {
+                Ok(product) => u128::from(product / list[neighbour].weight),
+                Err(_) => product / u128::from(list[neighbour].weight),
+            }
+        };
+        let mut work = quotient(&self.list);
+        if work >> 62 != 0 {
+            self.renormalise(place);
+            work = quotient(&self.list);
+        }
+        u64::try_from(work).expect("work is below 2^62 after renormalisation")
+    }
+
+    /// CUCS-028-04 §2.3.
+    fn work_by_own(&self, place: usize, old_weight: u64) -> (u64, Remainder) {
+        let group = &self.list[place];
+        let (work, weight) = if old_weight == 0 {
+            let others = || self.live().iter().filter(|other| other.order != group.order);
+            let work: u128 = others().map(|other| u128::from(other.work.saturating_sub(1))).sum();
+            (work, others().map(|other| u128::from(other.weight)).sum())
+        } else {
+            (u128::from(group.work.saturating_sub(1)), u128::from(old_weight))
+        };
+        let product = work * u128::from(group.weight);
+        let removal = group.weight < old_weight;
+        let scaled = if removal { product.div_ceil(weight) } else { product / weight };
+        let work = u64::try_from(scaled + 1).unwrap_or(u64::MAX >> 1);
+        (work, if removal { (0, 1) } else { (product % weight, weight) })
+    }
+
+    /// Lowers every group's work (but that of the group at `except`, which is about to be set) by
+    /// c·Φ for one integer c. Every lead and every later rescaling keeps its value, so no decision
+    /// changes.
+    fn renormalise(&mut self, except: usize) {
+        let others = (1..=self.len).filter(|&place| place != except);
+        let ratio = |group: &Group| group.work / group.weight;
+        let common = others.clone().map(|place| ratio(&self.list[place])).min().unwrap_or(0);
+        for place in others {
+            self.list[place].work -= common * self.list[place].weight;
+        }
+    }
+
+    /// Computes the leads of `first..=last` anew; the last group's is −1.
+    fn relead(&mut self, first: usize, last: usize) {
+        for place in first.max(1)..=last {
+            let (group, next) = (&self.list[place], &self.list[place + 1]);
+            self.list[place].lead = if place < self.len {
+                product(group.work, next.weight) - product(next.work, group.weight)
+            } else {
+                -1
+            };
+        }
+    }
+
+    fn current_order(&self) -> usize {
+        usize::from(self.list[self.at].order)
+    }
+
+    /// Where to go on after a change, when the group of `order` was current. The paper restarts at
+    /// the largest group, which starves the small ones when tasks come and go every quantum: the
+    /// step that a violated pair owes to its second group is forgotten each time.
+    fn resume(&mut self, order: usize, removal: bool) {
+        let keep = || usize::from(self.place[order]).max(1);
+        self.at = match self.rules.resume {
+            Resume::Violated => {
+                let violated = self.live().iter().rposition(|group| group.lead > 0);
+                violated.map_or(1, |index| index + 2)
+            }
+            Resume::Largest => 1,
+            Resume::LargestOnRemoval if removal => 1,
+            Resume::LargestOnRemoval | Resume::Current => keep(),
+        };
+        if self.len == 0 {
+            self.fresh = true;
+        }
+    }
+}
+
+fn product(work: u64, weight: u64) -> i128 {
+    // Both are below 2^63 (see `Gr3`'s limits), so the product is below 2^126.
+    i128::from(work) * i128::from(weight)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Groups of these weights, order σ = index.
+    fn groups(weights: &[u64]) -> Groups {
+        let rules = Rules { resume: Resume::Violated, rescale: Rescale::Neighbour };
+        let mut groups = Groups::new(rules);
+        for (order, &plain) in weights.iter().enumerate() {
+            let order = u8::try_from(order).unwrap();
+            groups.insert(Group { plain, ..Group::new(order, 0) }, (u64::MAX, 1));
+        }
+        groups
+    }
+
+    #[test]
+    fn renormalising_changes_no_decision() {
+        let weights = [700, 31, 500, 1, 90];
+        let (mut plain, mut lowered) = (groups(&weights), groups(&weights));
+        for step in 0..20_000u64 {
+            assert_eq!(plain.at, lowered.at, "step {step}");
+            plain.advance();
+            lowered.advance();
+            lowered.renormalise(0);
+            if step % 97 == 0 {
+                for groups in [&mut plain, &mut lowered] {
+                    let order = u32::try_from(step % 5).unwrap();
+                    groups.get(order).unwrap().plain = 1 + step * 7919 % 1000;
+                    groups.update(order, (u64::MAX, 1));
+                }
+            }
+        }
+        assert!(lowered.live().iter().all(|group| group.work <= 3 * group.weight + 3));
+    }
+
+    #[test]
+    fn work_near_the_limit_is_renormalised() {
+        let mut groups = groups(&[6, 3, 1]);
+        for place in 1..=3 {
+            groups.list[place].work += (1 << 58) * groups.list[place].weight;
+        }
+        groups.relead(1, 3);
+        groups.get(2).unwrap().plain = 1 << 40;
+        groups.fresh = false;
+        groups.update(2, (u64::MAX, 1));
+        assert!(groups.live().iter().all(|group| group.work < 1 << 62));
+    }
+
+    #[test]
+    fn leads_are_what_they_say() {
+        let mut groups = groups(&[12, 8, 40, 3]);
+        for _ in 0..1000 {
+            groups.advance();
+            let live = groups.live();
+            for pair in live.windows(2) {
+                let lead =
+                    product(pair[0].work, pair[1].weight) - product(pair[1].work, pair[0].weight);
+                assert_eq!(pair[0].lead, lead);
+                assert!(pair[1].precedes(&pair[0]) != pair[0].precedes(&pair[1]));
+            }
+        }
+    }
+}

@@ -1,0 +1,577 @@
+//! GR3 and GR3MP, Group Ratio Round-Robin: constant cost, constant error, any number of cpus.
+//!
+//! *Paper*: Caprita, Chan, Nieh, Stein, Zheng: "Group Ratio Round-Robin: O(1) Proportional Share
+//! Scheduling for Uniprocessor and Multiprocessor Systems", USENIX 2005; longer as Columbia
+//! technical report CUCS-028-04.
+//!
+//! # How it works
+//!
+//! Tasks are grouped by order σ = ⌊log₂ φ⌋. *Between* groups (`groups.rs`), the list runs from the
+//! heaviest to the lightest; after serving group i, go to group i+1 if i is ahead of it, else back
+//! to the first: two neighbours are compared, never all. *Within* a group, weights differ by less
+//! than a factor of two, so a round robin in which each task gets one or two quanta a round is fair:
+//! a *deficit* carries the fraction of a quantum that the weight entitles it to beyond whole ones.
+//!
+//! Several cpus (GR3MP, `frontlogs.rs`) draw from the same queue. If the choice falls on a task
+//! that is running elsewhere, the task is granted a *frontlog*, a quantum that it will run on its
+//! own cpu later without asking, and the cpu chooses again.
+//!
+//! # Worked example
+//!
+//! Weights 5, 2, 1 make three groups. After one quantum of task 1, (W₁+1)/(W₂+1) = 2 is not above
+//! 5/2, so task 1 goes on; after the second it is 3, so task 2 is next:
+//! `1 1 2 1 1 1 2 3` and repeat.
+//!
+//! # Bound
+//!
+//! With g groups, for a fixed set of tasks (Theorem 1; 1 quantum = 1):
+//! −(g−1)(g−2)/2·φ/Φ_T − 4 < error < g + 3. On P cpus (Theorem 2) the same lower bound, and
+//! error < 2g + 10 + (g−1)(g−2)/(2P). g ≤ 32.
+//!
+//! # Cost
+//!
+//! `pick`: O(1), on P cpus amortised O(1) (worst case: Theorem 3, O(g²P)); `wake` of a task that
+//! left the queue, removal and `set_weight`: O(g), on P cpus O(g + P) when infeasible weights are
+//! readjusted.
+//!
+//! # Deviations and choices
+//!
+//! * After a change of groups the paper restarts at the largest group; that starves small groups
+//!   when tasks come and go every quantum. We resume after the last violated pair of the group
+//!   list. [`Resume`] has the paper's rules for comparison.
+//! * Work is rescaled by the USENIX rule; [`Rescale`] has the technical report's.
+//! * A blocked task stays queued until its turn (lazy removal, as in the paper). A quantum that was
+//!   granted counts as service in the round however little of it was used.
+//! * When the current task leaves, the task before it becomes current: its turn is over, so the
+//!   next choice falls on the successor of the one that left.
+//! * With no more runnable tasks than cpus, each keeps its cpu and nobody is granted a frontlog.
+//!   Infeasible weights are then not readjusted (nothing competes) until there are more.
+//! * An arrival's frontlog F_T·φ/Φ_T is rounded down.
+//! * A queue that nothing was chosen from since it was empty is readjusted at its first `pick`, and
+//!   every ring is then in order of arrival.
+//!
+//! # Limits
+//!
+//! The sum of all weights times the number of cpus stays below 2^60 (10^6 tasks of the largest
+//! weight on 128 cpus use 2^59); at most 2^30 tasks. Both are asserted.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::{Bound, Built, Cost, Entry, FixedSet, Options, Ratio};
+use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
+use crate::queue::{NodeId, Rings};
+use crate::weights::{self, Cap, Classes};
+
+mod frontlogs;
+mod groups;
+mod readjust;
+
+use frontlogs::{Frontlog, Frontlogs};
+use groups::{Group, Groups, ORDERS, Rules};
+pub use groups::{Rescale, Resume};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "gr3",
+    title: "Group Ratio Round-Robin (GR3, GR3MP)",
+    paper: "Caprita, Chan, Nieh, Stein, Zheng: USENIX 2005, sections 2 and 3",
+    bound: Bound {
+        text: "−(g−1)(g−2)/2·φ/Φ − 4 < e < g + 3; on P cpus e < 2g + 10 + (g−1)(g−2)/2P",
+        lower: Some(lower_bound),
+        upper: Some(upper_bound),
+        exact_each_cycle: false,
+    },
+    cost: Cost { pick: "1", insert: "g", remove: "g" },
+    multiprocessor: true,
+    work_conserving: true,
+    options: &[
+        (
+            "resume",
+            "violated",
+            "where to go on after a change of groups: violated, largest, \
+          largest-on-removal, current",
+        ),
+        ("rescale", "neighbour", "what a changed group's work is rescaled by: neighbour, own"),
+    ],
+    build,
+};
+
+fn build(setup: &Setup, options: &mut Options<'_>) -> Built {
+    let resume = [
+        ("violated", Resume::Violated),
+        ("largest", Resume::Largest),
+        ("largest-on-removal", Resume::LargestOnRemoval),
+        ("current", Resume::Current),
+    ];
+    let resume = options.choice("resume", &resume)?;
+    let rescale = [("neighbour", Rescale::Neighbour), ("own", Rescale::Own)];
+    let rescale = options.choice("rescale", &rescale)?;
+    Ok(Box::new(Gr3::with_rules(setup, resume, rescale)))
+}
+
+/// The weights of a fixed set after readjustment: their cap, and g.
+fn feasible(set: &FixedSet<'_>) -> (Cap, i128) {
+    let mut weights = set.weights.to_vec();
+    weights.sort_unstable_by(|a, b| b.cmp(a));
+    let cap = weights::sorted(&weights, set.cpus);
+    let cap = if set.cpus == 1 { Cap::NONE } else { cap };
+    let order = |w: &Weight| if cap.exceeded_by(*w) { cap.order() } else { w.order() };
+    let orders = weights.iter().fold(0u32, |orders, w| orders | 1 << order(w));
+    (cap, i128::from(orders.count_ones()))
+}
+
+/// Theorems 1 and 2.
+fn lower_bound(set: &FixedSet<'_>, task: TaskId) -> Ratio {
+    let (cap, g) = feasible(set);
+    let total: u64 = set.weights.iter().map(|&w| cap.effective(w)).sum();
+    let weight = i128::from(cap.effective(set.weights[task.index()]));
+    let pairs = (g - 1) * (g - 2);
+    let denominator = 2 * i128::from(total);
+    Ratio { numerator: -pairs * weight - 4 * denominator, denominator }
+}
+
+/// Theorem 1 on one cpu, Theorem 2 on several.
+fn upper_bound(set: &FixedSet<'_>, _task: TaskId) -> Ratio {
+    let (_, g) = feasible(set);
+    if set.cpus == 1 {
+        return Ratio::whole(g + 3);
+    }
+    let denominator = 2 * set.cpus as i128;
+    Ratio { numerator: (2 * g + 10) * denominator + (g - 1) * (g - 2), denominator }
+}
+
+/// No node, no cpu.
+const NIL: u32 = u32::MAX;
+/// Flag above a slot's task id: the task is blocked, and leaves when its turn comes.
+const BLOCKED: u32 = 1 << 30;
+/// Flag above a slot's task id: a cpu holds the task.
+const HELD: u32 = 1 << 31;
+
+/// A task's place in its group's ring.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// Quanta that the task may still run in this round, times 2^σ (times Q if capped).
+    /// Invariant between choices: below two quanta.
+    deficit: u64,
+    /// φ, or 0 if the task is capped and its weight is the cap's.
+    weight: u32,
+    /// Id and flags.
+    task: u32,
+}
+
+impl Slot {
+    fn id(self) -> TaskId {
+        TaskId(self.task & !(BLOCKED | HELD))
+    }
+
+    /// A quantum and the allotment of a round, in the units of this slot's deficit.
+    fn units(self, order: u8, (feasible, cpus): (u64, u32)) -> (u64, u64) {
+        if self.weight == 0 {
+            (u64::from(cpus) << order, feasible)
+        } else {
+            (1 << order, u64::from(self.weight))
+        }
+    }
+}
+
+/// What is kept of a task beside its slot.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    weight: Weight,
+    /// Its slot if it is queued, else [`NIL`].
+    node: NodeId,
+    /// The cpu that holds it: from the `pick` that returned it until that cpu's next `pick`.
+    holder: u32,
+    /// When it was queued, among the tasks of a fresh queue.
+    arrival: u32,
+    frontlog: Frontlog,
+}
+
+/// GR3, and GR3MP when there are several cpus. See the [module documentation](self).
+#[derive(Clone, Debug)]
+pub struct Gr3 {
+    rings: Rings<Slot, ORDERS>,
+    groups: Groups,
+    tasks: Vec<Task>,
+    /// Queued tasks that are not blocked.
+    runnable: usize,
+    /// Runnable tasks that a cpu holds. With one cpu this is not kept: the cpu that asks is the
+    /// only one that could hold a task.
+    held: usize,
+    /// The task that each cpu holds, or [`NIL`].
+    cpus: Vec<u32>,
+    frontlogs: Frontlogs,
+    /// Queued tasks by raw weight.
+    classes: Classes,
+    cap: Cap,
+    /// Queued tasks above the cap, in the order in which they came to be. At most P.
+    capped: Vec<TaskId>,
+    scratch: Vec<Weight>,
+    arrivals: u32,
+}
+
+impl Gr3 {
+    /// GR3 over no tasks.
+    #[must_use]
+    pub fn new(setup: &Setup) -> Gr3 {
+        Gr3::with_rules(setup, Resume::Violated, Rescale::Neighbour)
+    }
+
+    /// GR3 with other rules for changes of groups than ours.
+    #[must_use]
+    pub fn with_rules(setup: &Setup, resume: Resume, rescale: Rescale) -> Gr3 {
+        Gr3 {
+            rings: Rings::default(),
+            groups: Groups::new(Rules { resume, rescale }),
+            tasks: Vec::new(),
+            runnable: 0,
+            held: 0,
+            cpus: alloc::vec![NIL; setup.cpus],
+            frontlogs: Frontlogs::new(setup.cpus),
+            classes: Classes::default(),
+            cap: Cap::NONE,
+            capped: Vec::with_capacity(setup.cpus + 1),
+            scratch: Vec::with_capacity(2 * setup.cpus),
+            arrivals: 0,
+        }
+    }
+
+    /// One decision of the uniprocessor algorithm: the slot of the next task, which is not blocked.
+    /// A runnable task is queued.
+    #[inline]
+    fn choose(&mut self) -> NodeId {
+        loop {
+            let group = self.groups.current();
+            if group.capped > 0 {
+                match self.choose_capped() {
+                    Some(node) => return node,
+                    None => continue,
+                }
+            }
+            let (current, one) = (group.current, 1u64 << group.order);
+            let (slot, next) = self.rings.visit(current);
+            let stays = slot.deficit >= one;
+            let node = if stays { current } else { next };
+            let slot = self.rings.get_mut(node);
+            if slot.task & BLOCKED != 0 {
+                let task = slot.id();
+                self.leave(task);
+                continue;
+            }
+            let allotment = if stays { 0 } else { u64::from(slot.weight) };
+            slot.deficit = slot.deficit + allotment - one;
+            debug_assert!(slot.deficit < 2 * one);
+            group.current = node;
+            self.groups.advance();
+            return node;
+        }
+    }
+
+    /// A choice in a group that holds capped tasks, whose deficits have other units. `None` after
+    /// a blocked task was removed instead.
+    #[cold]
+    fn choose_capped(&mut self) -> Option<NodeId> {
+        let cap = self.cap.fraction();
+        let group = self.groups.current();
+        let (slot, next) = self.rings.visit(group.current);
+        let stays = slot.deficit >= slot.units(group.order, cap).0;
+        let node = if stays { group.current } else { next };
+        let slot = self.rings.get_mut(node);
+        if slot.task & BLOCKED != 0 {
+            let task = slot.id();
+            self.leave(task);
+            return None;
+        }
+        let (one, allotment) = slot.units(group.order, cap);
+        slot.deficit = slot.deficit + if stays { 0 } else { allotment } - one;
+        debug_assert!(slot.deficit < 2 * one);
+        group.current = node;
+        self.groups.advance();
+        Some(node)
+    }
+
+    /// The order of the group that a queued task is in.
+    fn order_of(&self, weight: Weight) -> u32 {
+        if self.cap.exceeded_by(weight) { self.cap.order() } else { weight.order() }
+    }
+
+    /// Puts `task` into the ring of its group, before node `at` or else before the current task.
+    /// Returns the group if it is new; it is not in the list then.
+    fn enter_ring(&mut self, task: TaskId, flags: u32, at: Option<NodeId>) -> Option<Group> {
+        let weight = self.tasks[task.index()].weight;
+        let order = self.order_of(weight);
+        let weight = if self.cap.exceeded_by(weight) { 0 } else { weight.get() };
+        let mut slot = Slot { deficit: 0, weight, task: task.0 | flags };
+        let group = self.groups.get(order);
+        let (node, new) = match group {
+            Some(group) if !group.is_empty() => {
+                let at = at.unwrap_or(group.current);
+                group.count(weight);
+                (self.rings.insert_before(order as usize, at, slot), None)
+            }
+            _ => {
+                let short = u8::try_from(order).expect("an order is below 32");
+                slot.deficit = slot.units(short, self.cap.fraction()).1;
+                let node = self.rings.insert_alone(order as usize, slot);
+                match group {
+                    Some(group) => {
+                        group.current = node;
+                        group.count(weight);
+                        (node, None)
+                    }
+                    None => {
+                        let mut group = Group::new(short, node);
+                        group.count(weight);
+                        (node, Some(group))
+                    }
+                }
+            }
+        };
+        self.tasks[task.index()].node = node;
+        new
+    }
+
+    /// Takes `task` out of the ring of the group of `order`. Returns false if that is empty now.
+    fn leave_ring(&mut self, task: TaskId, order: u32) -> bool {
+        let node = core::mem::replace(&mut self.tasks[task.index()].node, NIL);
+        let slot = *self.rings.get(node);
+        let before = self.rings.previous(node);
+        let after = self.rings.remove(order as usize, node);
+        let group = self.groups.get(order).expect("a queued task has a group");
+        group.uncount(slot.weight);
+        if group.current == node {
+            group.current = before;
+            if self.groups.fresh
+                && let Some(first) = after
+            {
+                self.start_ring(order, first);
+            }
+        }
+        after.is_some()
+    }
+
+    /// Makes the task in `first` the first one of a ring that nothing was chosen from.
+    fn start_ring(&mut self, order: u32, first: NodeId) {
+        let group = self.groups.get(order).expect("the group of a queued task");
+        group.current = first;
+        let slot = self.rings.get_mut(first);
+        slot.deficit = slot.units(group.order, self.cap.fraction()).1;
+    }
+
+    /// `task` becomes queued.
+    fn arrive(&mut self, task: TaskId, flags: u32) {
+        let weight = self.tasks[task.index()].weight;
+        self.classes.insert(weight);
+        let load = self.classes.total_weight();
+        assert!(load < (1 << 60) / self.cpus.len() as u64, "the weights times the cpus reach 2^60");
+        self.tasks[task.index()].arrival = self.arrivals;
+        self.arrivals = self.arrivals.wrapping_add(1);
+        if self.cap.exceeded_by(weight) {
+            self.capped.push(task);
+        }
+        let cap = self.cap.fraction();
+        let remainder = match self.enter_ring(task, flags, None) {
+            Some(group) => self.groups.insert(group, cap),
+            None => self.groups.update(self.order_of(weight), cap),
+        };
+        if remainder.0 > 0 {
+            self.credit(task, remainder);
+        }
+        if self.cpus.len() > 1 && !self.groups.fresh {
+            self.readjust();
+            self.grant_arrival(task);
+        }
+    }
+
+    /// Adds a fraction of a quantum to the deficit of `task`, rounded down.
+    fn credit(&mut self, task: TaskId, (numerator, denominator): (u128, u128)) {
+        let Task { weight, node, .. } = self.tasks[task.index()];
+        let order = u8::try_from(self.order_of(weight)).expect("an order is below 32");
+        let slot = self.rings.get_mut(node);
+        let one = slot.units(order, self.cap.fraction()).0;
+        let credit = u128::from(one) * numerator / denominator;
+        slot.deficit = (slot.deficit + u64::try_from(credit).unwrap_or(0)).min(2 * one - 1);
+    }
+
+    /// `task` is queued no longer. If a cpu holds it, it still does.
+    fn leave(&mut self, task: TaskId) {
+        let weight = self.tasks[task.index()].weight;
+        self.frontlogs.discard(&mut self.tasks, task);
+        self.classes.remove(weight);
+        if self.cap.exceeded_by(weight) {
+            self.capped.retain(|&capped| capped != task);
+        }
+        let order = self.order_of(weight);
+        if self.leave_ring(task, order) {
+            self.groups.update(order, self.cap.fraction());
+        } else {
+            self.groups.delete(order);
+        }
+        if self.classes.count() == 0 {
+            self.cap = Cap::NONE;
+            self.arrivals = 0;
+        } else if self.cpus.len() > 1 && !self.groups.fresh {
+            self.readjust();
+        }
+    }
+
+    /// `task` is blocked now: it stays queued until its turn, with at most one quantum of credit.
+    fn flag_blocked(&mut self, task: TaskId) {
+        let Task { weight, node, .. } = self.tasks[task.index()];
+        let order = u8::try_from(self.order_of(weight)).expect("an order is below 32");
+        let slot = self.rings.get_mut(node);
+        debug_assert_eq!(slot.task & BLOCKED, 0);
+        slot.task |= BLOCKED;
+        slot.deficit = slot.deficit.min(slot.units(order, self.cap.fraction()).0);
+        self.runnable -= 1;
+    }
+
+    /// `pick` for one of several cpus (MP-SCHEDULE, USENIX'05 §3.1).
+    fn pick_shared(&mut self, cpu: CpuId) -> Option<TaskId> {
+        let previous = self.release_cpu(cpu);
+        if let Some(task) = self.frontlogs.serve(&mut self.tasks, &self.rings, cpu) {
+            return Some(self.hold(cpu, task));
+        }
+        let crowded = self.runnable > self.cpus.len();
+        if !crowded && let Some(task) = previous {
+            return Some(self.hold(cpu, task));
+        }
+        if self.runnable == self.held {
+            return None;
+        }
+        if self.groups.fresh {
+            self.start();
+        }
+        loop {
+            let node = self.choose();
+            let slot = *self.rings.get(node);
+            if slot.task & HELD == 0 {
+                return Some(self.hold(cpu, slot.id()));
+            }
+            if crowded {
+                let home = self.tasks[slot.id().index()].holder as usize;
+                self.frontlogs.grant(&mut self.tasks, slot.id(), home, 1);
+            }
+        }
+    }
+
+    fn hold(&mut self, cpu: CpuId, task: TaskId) -> TaskId {
+        let Task { node, ref mut holder, .. } = self.tasks[task.index()];
+        *holder = u32::try_from(cpu).expect("a cpu is below 2^16");
+        self.rings.get_mut(node).task |= HELD;
+        self.cpus[cpu] = task.0;
+        self.held += 1;
+        task
+    }
+
+    /// The task that `cpu` held, which it holds no longer.
+    fn release_cpu(&mut self, cpu: CpuId) -> Option<TaskId> {
+        let task = core::mem::replace(&mut self.cpus[cpu], NIL);
+        if task == NIL {
+            return None;
+        }
+        let node = self.tasks[task as usize].node;
+        self.rings.get_mut(node).task &= !HELD;
+        self.held -= 1;
+        Some(TaskId(task))
+    }
+
+    /// Nobody holds `task`, which is queued, any longer.
+    fn release(&mut self, task: TaskId) {
+        let Task { node, holder, .. } = self.tasks[task.index()];
+        if self.rings.get(node).task & HELD != 0 {
+            self.release_cpu(holder as usize);
+        }
+    }
+
+    /// Gives an arrival its share of the frontlogs (USENIX'05 §3.2).
+    fn grant_arrival(&mut self, task: TaskId) {
+        let total = self.frontlogs.total();
+        if total == 0 {
+            return;
+        }
+        let weight = self.cap.effective(self.tasks[task.index()].weight);
+        let share = u128::from(total) * u128::from(weight) / u128::from(self.groups.weight());
+        if share > 0 {
+            let home = self.frontlogs.shortest();
+            let share = u32::try_from(share).unwrap_or(u32::MAX);
+            self.frontlogs.grant(&mut self.tasks, task, home, share);
+        }
+    }
+}
+
+impl Policy for Gr3 {
+    fn add(&mut self, task: TaskId, weight: Weight) {
+        assert!(task.0 < TaskId::LIMIT, "{task:?} is above the limit of ids");
+        let new = Task { weight, node: NIL, holder: NIL, arrival: 0, frontlog: Frontlog::NONE };
+        if self.tasks.len() <= task.index() {
+            self.tasks.resize(task.index() + 1, new);
+            self.rings.reserve(self.tasks.len());
+            if self.cpus.len() > 1 {
+                self.frontlogs.reserve(self.tasks.len());
+            }
+        }
+        debug_assert_eq!(self.tasks[task.index()].node, NIL);
+        self.tasks[task.index()] = new;
+    }
+
+    fn remove(&mut self, task: TaskId, _now_ns: Nanos) {
+        let node = self.tasks[task.index()].node;
+        if node == NIL {
+            return;
+        }
+        self.release(task);
+        if self.rings.get(node).task & BLOCKED == 0 {
+            self.runnable -= 1;
+        }
+        self.leave(task);
+    }
+
+    fn set_weight(&mut self, task: TaskId, weight: Weight, _now_ns: Nanos) {
+        let Task { weight: old, node, .. } = self.tasks[task.index()];
+        if weight == old {
+            return;
+        }
+        if node == NIL {
+            self.tasks[task.index()].weight = weight;
+            return;
+        }
+        let flags = self.rings.get(node).task & (BLOCKED | HELD);
+        self.leave(task);
+        self.tasks[task.index()].weight = weight;
+        self.arrive(task, flags);
+    }
+
+    fn wake(&mut self, task: TaskId, _now_ns: Nanos) {
+        let node = self.tasks[task.index()].node;
+        if node == NIL {
+            self.arrive(task, 0);
+        } else {
+            debug_assert_ne!(self.rings.get(node).task & BLOCKED, 0);
+            self.rings.get_mut(node).task &= !BLOCKED;
+        }
+        self.runnable += 1;
+    }
+
+    fn block(&mut self, task: TaskId, _now_ns: Nanos) {
+        self.release(task);
+        self.flag_blocked(task);
+    }
+
+    #[inline]
+    fn pick(&mut self, cpu: CpuId, _now_ns: Nanos) -> Option<TaskId> {
+        if self.cpus.len() > 1 {
+            return self.pick_shared(cpu);
+        }
+        if self.runnable == 0 {
+            return None;
+        }
+        let node = self.choose();
+        Some(self.rings.get(node).id())
+    }
+
+    /// A quantum that was granted is used up, however long the task ran: the group was charged when
+    /// the task was chosen.
+    #[inline]
+    fn charge(&mut self, _task: TaskId, _used_ns: Nanos, _now_ns: Nanos) {}
+}
