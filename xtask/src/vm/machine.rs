@@ -1,0 +1,146 @@
+//! QEMU: starts the machine, passes on what the command prints, and learns how it ended.
+//!
+//! The machine has two serial lines: the kernel's console, kept in a file and shown when
+//! something went wrong, and the command's output, which is ours.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::archive::Kernel;
+use super::cache_dir;
+use super::image::{self, EXIT_MARK};
+use crate::shell;
+
+const QEMU: &str = "qemu-system-x86_64";
+const MEMORY_MIB: u32 = 1024;
+/// Lines of the kernel's console that a failure shows.
+const CONSOLE_LINES: usize = 40;
+
+/// A virtual machine, not yet started.
+pub(crate) struct Machine {
+    pub(crate) kernel: Kernel,
+    pub(crate) cpus: u32,
+    /// Guest time is executed instructions.
+    pub(crate) icount: bool,
+    pub(crate) timeout: Duration,
+}
+
+/// How a run ended.
+pub(crate) enum Outcome {
+    /// The command ended with this code; `warnings` is what the kernel complained of meanwhile.
+    Exited { code: u8, warnings: Vec<String> },
+    /// It never did: the kernel panicked, or the time was over.
+    Failed(String),
+}
+
+impl Machine {
+    /// Boots, runs `command` in a shell with `programs` in its PATH, shows its output as it comes,
+    /// and switches off.
+    pub(crate) fn run(&self, command: &str, programs: &[PathBuf]) -> Result<Outcome> {
+        if shell::which(QEMU).is_none() {
+            bail!("{QEMU} is not in PATH: run `cargo xtask setup`, or install qemu-system-x86");
+        }
+        let dir = cache_dir()?.join("runs").join(std::process::id().to_string());
+        fs::create_dir_all(&dir)?;
+        let outcome = self.run_in(&dir, command, programs);
+        fs::remove_dir_all(&dir)?;
+        outcome
+    }
+
+    fn run_in(&self, dir: &Path, command: &str, programs: &[PathBuf]) -> Result<Outcome> {
+        let initrd = dir.join("initrd");
+        let console = dir.join("console");
+        image::write(&initrd, &self.kernel, command, programs)?;
+        let mut child = self
+            .command_line(&initrd, &console)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {QEMU}"))?;
+        let ended = self.listen(&mut child);
+        // It may still be running after a time-out; killing what has ended is harmless.
+        let _ = child.kill();
+        child.wait()?;
+        let console = fs::read(&console).map(|log| String::from_utf8_lossy(&log).into_owned());
+        let console = console.unwrap_or_default();
+        Ok(match ended {
+            Ok(code) => Outcome::Exited { code, warnings: warnings(&console) },
+            Err(why) => Outcome::Failed(format!(
+                "{why}; kernel {} said last:\n{}",
+                self.kernel.release,
+                last_lines(&console)
+            )),
+        })
+    }
+
+    fn command_line(&self, initrd: &Path, console: &Path) -> Command {
+        let mut qemu = Command::new(QEMU);
+        // Without a panic timeout of its own the kernel would hang instead of ending the run.
+        let boot = "console=ttyS0 panic=-1 quiet loglevel=5 mitigations=off tsc=reliable \
+                    no_timer_check rdinit=/init";
+        qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
+        qemu.args(["-cpu", "max", "-m", &MEMORY_MIB.to_string(), "-smp", &self.cpus.to_string()]);
+        if self.icount {
+            qemu.args(["-accel", "tcg", "-icount", "shift=0,sleep=off"]);
+        } else {
+            qemu.args(["-accel", "tcg,thread=multi"]);
+        }
+        qemu.arg("-kernel").arg(&self.kernel.image);
+        qemu.arg("-initrd").arg(initrd);
+        qemu.args(["-append", boot]);
+        qemu.arg("-serial").arg(format!("file:{}", console.display()));
+        qemu.args(["-chardev", "stdio,id=output,signal=off", "-serial", "chardev:output"]);
+        qemu
+    }
+
+    /// Reads the command's output to its end: its exit code, or why there is none.
+    fn listen(&self, child: &mut Child) -> Result<u8, String> {
+        let stdout = child.stdout.take().expect("it was asked for");
+        let (send, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+                if send.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                    break;
+                }
+            }
+        });
+        let deadline = Instant::now() + self.timeout;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = match lines.recv_timeout(left) {
+                Ok(line) => line,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    let seconds = self.timeout.as_secs();
+                    return Err(format!("the virtual machine was not done after {seconds} s"));
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return Err("the virtual machine ended before the command did".into());
+                }
+            };
+            if let Some((_, code)) = line.split_once(EXIT_MARK) {
+                return code.trim().parse().map_err(|_| format!("exit code '{code}'"));
+            }
+            // The reader may have gone away: the command's exit code still counts.
+            let _ = writeln!(std::io::stdout(), "{line}");
+        }
+    }
+}
+
+/// Lines of the kernel's log that no run should have.
+fn warnings(console: &str) -> Vec<String> {
+    let signs = ["WARNING:", "BUG:", "Oops", "INFO: task", "rcu_sched self-detected", "RCU stall"];
+    let is_warning = |line: &&str| signs.iter().any(|sign| line.contains(sign));
+    console.lines().filter(is_warning).map(str::to_string).collect()
+}
+
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n")
+}
