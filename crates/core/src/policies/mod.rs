@@ -12,9 +12,12 @@ mod claims;
 pub mod gr3;
 mod options;
 pub mod round_robin;
+mod ties;
+pub mod wfq;
 
 pub use claims::{Bound, Cost, FixedSet, Limit, Ratio};
 pub use options::Options;
+pub use ties::Ties;
 
 /// What the registry knows of a policy.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +50,8 @@ pub type Built = Result<Box<dyn Policy + Send>, BuildError>;
 pub const REGISTRY: &[Entry] = &[
     gr3::ENTRY,
     round_robin::ENTRY,
+    wfq::HEAP,
+    wfq::LIST,
 ];
 
 /// Why a policy could not be built.
