@@ -31,6 +31,7 @@
 extern crate alloc;
 
 pub mod checked;
+pub mod effective;
 pub mod ideal;
 pub mod policies;
 pub mod policy;

@@ -9,6 +9,7 @@ use core::fmt;
 use crate::policy::{Policy, Setup};
 
 mod claims;
+pub mod dfs;
 pub mod gr3;
 mod options;
 pub mod round_robin;
@@ -49,6 +50,7 @@ pub type Built = Result<Box<dyn Policy + Send>, BuildError>;
 #[rustfmt::skip] // one line each
 pub const REGISTRY: &[Entry] = &[
     gr3::ENTRY,
+    dfs::ENTRY,
     round_robin::ENTRY,
     wfq::HEAP,
     wfq::LIST,

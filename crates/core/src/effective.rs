@@ -1,0 +1,394 @@
+//! Effective weights of a changing set of tasks on P cpus, and virtual time in their terms.
+//!
+//! A multiprocessor policy must count an infeasible task for no more than one cpu (see
+//! [`weights`](crate::weights)). What a task counts for, φ, is therefore a fraction
+//! ([`Effective`]) that changes when *other* tasks come and go. [`Feasible`] keeps the set, and
+//! after every change it lists the at most 2P tasks whose φ is another one now.
+//!
+//! Service is kept as the whole number α = φ·S of nanoseconds, where S is the task's start tag.
+//! While φ stays, running for u ns is α + u, without rounding; a [`Start`] is S itself, the
+//! fraction α/φ, compared exactly. When φ changes, the task keeps its distance α − φ·v from the
+//! virtual time v, which is its service error ([`Virtual::carried`]); that, and an arrival at v,
+//! rounds α to a nanosecond of the task's own service. A fixed set that starts together at v = 0
+//! is never rounded.
+//!
+//! Keeping S instead, as the papers' formulas do when read literally, turns an error of one
+//! quantum into φ'/φ of them: a task that is half a quantum ahead at weight 1 and then gets weight
+//! 1000 would wait for 500 quanta of service to pass.
+
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+
+use crate::policy::{TaskId, Weight};
+use crate::queue::{NodeId, Rings};
+use crate::weights::{Cap, Classes, Search};
+
+/// What a task counts for: φ = `parts`/`of`, its weight or the cap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effective {
+    parts: u64,
+    of: u32,
+}
+
+impl Effective {
+    /// The weight itself.
+    #[must_use]
+    pub fn whole(weight: Weight) -> Effective {
+        Effective { parts: u64::from(weight.get()), of: 1 }
+    }
+
+    /// A number of parts that need not be a weight.
+    #[must_use]
+    pub(crate) const fn parts(parts: u64) -> Effective {
+        Effective { parts, of: 1 }
+    }
+
+    /// Numerator and denominator of φ.
+    #[inline]
+    #[must_use]
+    pub const fn fraction(self) -> (u64, u32) {
+        (self.parts, self.of)
+    }
+
+    /// The start tag of a task of this φ that has `service_ns` = φ·S.
+    #[inline]
+    #[must_use]
+    pub fn start(self, service_ns: i128) -> Start {
+        let scaled = service_ns * i128::from(self.of);
+        let divisor = i128::from(self.parts);
+        let part = scaled.rem_euclid(divisor);
+        let whole = i64::try_from(scaled.div_euclid(divisor)).unwrap_or(i64::MAX);
+        Start { whole, part: u64::try_from(part).expect("below parts"), of: self.parts }
+    }
+}
+
+/// A point of virtual time in parts of one task's φ: `whole + part/of` ns per unit of weight.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    whole: i64,
+    /// Below `of`.
+    part: u64,
+    of: u64,
+}
+
+impl Start {
+    /// The whole nanoseconds, rounded down.
+    #[inline]
+    #[must_use]
+    pub const fn whole(self) -> i64 {
+        self.whole
+    }
+
+    /// What is left above the whole nanoseconds: numerator and denominator.
+    #[inline]
+    #[must_use]
+    pub const fn part(self) -> (u64, u64) {
+        (self.part, self.of)
+    }
+}
+
+impl Ord for Start {
+    #[inline]
+    fn cmp(&self, other: &Start) -> Ordering {
+        self.whole.cmp(&other.whole).then_with(|| {
+            let (a, b) = (u128::from(self.part), u128::from(other.part));
+            (a * u128::from(other.of)).cmp(&(b * u128::from(self.of)))
+        })
+    }
+}
+
+impl PartialOrd for Start {
+    #[inline]
+    fn partial_cmp(&self, other: &Start) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Start {
+    fn eq(&self, other: &Start) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Start {}
+
+/// A point of virtual time in parts of the total weight of a set.
+#[derive(Clone, Copy, Debug)]
+pub struct Virtual {
+    whole: i128,
+    /// Below `of`.
+    part: u128,
+    of: u128,
+}
+
+impl Virtual {
+    /// The start of virtual time.
+    pub const ZERO: Virtual = Virtual { whole: 0, part: 0, of: 1 };
+
+    /// `above`/`below` ns per unit of weight.
+    #[inline]
+    fn ratio(above: i128, below: u128) -> Virtual {
+        let divisor = i128::try_from(below).expect("P·Φ fits");
+        let part = above.rem_euclid(divisor).unsigned_abs();
+        Virtual { whole: above.div_euclid(divisor), part, of: below }
+    }
+
+    /// φ·v rounded down to a nanosecond, v being this time.
+    #[must_use]
+    pub fn service_ns(self, effective: Effective) -> i128 {
+        let (parts, of) = (u128::from(effective.parts), i128::from(effective.of));
+        // 2^-64 of the part decides nothing: α is rounded to a nanosecond anyway.
+        let shift = (128 - self.of.leading_zeros()).saturating_sub(64);
+        let part = parts * (self.part >> shift) / (self.of >> shift).max(1);
+        let whole = self.whole * i128::from(effective.parts);
+        (whole + i128::try_from(part).expect("below parts")).div_euclid(of)
+    }
+
+    /// α of a task that had `service_ns` under φ = `old` and keeps its distance from v under
+    /// `new`. The distance may change by a nanosecond.
+    #[must_use]
+    pub fn carried(self, service_ns: i128, old: Effective, new: Effective) -> i128 {
+        if old == new {
+            return service_ns;
+        }
+        self.service_ns(new) + (service_ns - self.service_ns(old))
+    }
+
+    /// This time, or `start` if that is later.
+    #[must_use]
+    pub fn at_least(self, start: Start) -> Virtual {
+        if self.is_after(start) {
+            return self;
+        }
+        let (part, of) = (u128::from(start.part), u128::from(start.of));
+        Virtual { whole: i128::from(start.whole), part, of }
+    }
+
+    /// True if this time is later than `start`.
+    #[inline]
+    #[must_use]
+    pub fn is_after(self, start: Start) -> bool {
+        match self.whole.cmp(&i128::from(start.whole)) {
+            Ordering::Less => false,
+            Ordering::Greater => true,
+            Ordering::Equal => {
+                product(self.part, u128::from(start.of)) > product(u128::from(start.part), self.of)
+            }
+        }
+    }
+}
+
+/// a·b in 256 bits: the high half and the low half.
+fn product(a: u128, b: u128) -> (u128, u128) {
+    const LOW: u128 = u64::MAX as u128;
+    let (a_high, a_low, b_high, b_low) = (a >> 64, a & LOW, b >> 64, b & LOW);
+    let low = a_low * b_low;
+    let cross = a_high * b_low + (low >> 64);
+    let middle = a_low * b_high + (cross & LOW);
+    (a_high * b_high + (cross >> 64) + (middle >> 64), middle << 64 | low & LOW)
+}
+
+/// The runnable tasks of a machine and what each counts for.
+#[derive(Clone, Debug)]
+pub struct Feasible {
+    cpus: usize,
+    classes: Classes,
+    /// The tasks of each order of weight, a ring each.
+    members: Rings<TaskId, 32>,
+    heads: [Option<NodeId>; 32],
+    /// By task: where it stands in `members` and its weight, if it is in the set.
+    entries: Vec<Option<(NodeId, Weight)>>,
+    cap: Cap,
+    /// The tasks whose weight exceeds the cap: at most P of them.
+    capped: Vec<TaskId>,
+    /// The result of the last change: tasks, and the φ that each had before.
+    changed: Vec<(TaskId, Effective)>,
+    scratch: Vec<Weight>,
+}
+
+impl Feasible {
+    /// No task on `cpus` cpus.
+    #[must_use]
+    pub fn new(cpus: usize) -> Feasible {
+        Feasible {
+            cpus,
+            classes: Classes::default(),
+            members: Rings::default(),
+            heads: [None; 32],
+            entries: Vec::new(),
+            cap: Cap::EQUAL,
+            capped: Vec::with_capacity(2 * cpus + 2),
+            changed: Vec::with_capacity(2 * cpus + 2),
+            scratch: Vec::with_capacity(2 * cpus),
+        }
+    }
+
+    /// Makes room for tasks with ids below `ids`; the only call that allocates.
+    pub fn reserve(&mut self, ids: usize) {
+        if ids > self.entries.len() {
+            self.entries.resize(ids, None);
+            self.members.reserve(ids);
+        }
+    }
+
+    /// Number of tasks in the set.
+    #[inline]
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.classes.count()
+    }
+
+    /// The cap under which the tasks count.
+    #[must_use]
+    pub fn cap(&self) -> Cap {
+        self.cap
+    }
+
+    /// What `task` of the set counts for.
+    ///
+    /// # Panics
+    /// When it is not in the set.
+    #[must_use]
+    pub fn effective(&self, task: TaskId) -> Effective {
+        effective_under(self.cap, self.weight(task))
+    }
+
+    /// What a whole cpu counts for, c: no φ is above it. Every task's share of one cpu is φ/c.
+    #[inline]
+    #[must_use]
+    pub fn per_cpu(&self) -> Effective {
+        if self.cap != Cap::NONE {
+            let (parts, of) = self.cap.fraction();
+            return Effective { parts, of };
+        }
+        let cpus = u32::try_from(self.cpus).expect("at most Setup::MAX_CPUS");
+        Effective { parts: self.classes.total_weight(), of: cpus }
+    }
+
+    /// The cpus that can be busy: P, or fewer if there are fewer tasks. The total of φ is this
+    /// many times [`per_cpu`](Feasible::per_cpu).
+    #[inline]
+    #[must_use]
+    pub fn busy_cpus(&self) -> usize {
+        self.cpus.min(self.count())
+    }
+
+    /// The virtual time at which all tasks together have `service_ns` = v·Σφ; zero when the set
+    /// is empty.
+    #[inline]
+    #[must_use]
+    pub fn virtual_time(&self, service_ns: i128) -> Virtual {
+        let Effective { parts, of } = self.per_cpu();
+        let busy = self.busy_cpus() as u128;
+        if busy == 0 {
+            return Virtual::ZERO;
+        }
+        Virtual::ratio(service_ns * i128::from(of), busy * u128::from(parts))
+    }
+
+    /// `task` of `weight` joins; see [`changed`](Feasible::changed). O(P).
+    ///
+    /// # Panics
+    /// When it is in the set already or no room was reserved.
+    pub fn insert(&mut self, task: TaskId, weight: Weight) {
+        assert!(self.entries[task.index()].is_none(), "{task:?} is in the set already");
+        let region = weight.order() as usize;
+        let head = &mut self.heads[region];
+        let node = match *head {
+            Some(first) => self.members.insert_before(region, first, task),
+            None => *head.insert(self.members.insert_alone(region, task)),
+        };
+        self.entries[task.index()] = Some((node, weight));
+        self.classes.insert(weight);
+        self.readjust(Some(task));
+    }
+
+    /// `task` leaves; see [`changed`](Feasible::changed). O(P).
+    ///
+    /// # Panics
+    /// When it is not in the set.
+    pub fn remove(&mut self, task: TaskId) {
+        let (node, weight) = self.entries[task.index()].take().expect("in the set");
+        let region = weight.order() as usize;
+        let next = self.members.remove(region, node);
+        if self.heads[region] == Some(node) {
+            self.heads[region] = next;
+        }
+        self.classes.remove(weight);
+        if self.cap.exceeded_by(weight) {
+            self.capped.retain(|&t| t != task);
+        }
+        self.readjust(None);
+    }
+
+    /// The *other* tasks whose φ the last `insert` or `remove` changed, each with its φ before:
+    /// at most 2P.
+    #[must_use]
+    pub fn changed(&self) -> &[(TaskId, Effective)] {
+        &self.changed
+    }
+
+    fn readjust(&mut self, newcomer: Option<TaskId>) {
+        let before = self.cap;
+        self.cap = self.fresh_cap();
+        self.changed.clear();
+        if self.cap == before {
+            let capped = newcomer.filter(|&task| before.exceeded_by(self.weight(task)));
+            self.capped.extend(capped);
+            return;
+        }
+        for i in 0..self.capped.len() {
+            self.note_change(self.capped[i], before);
+        }
+        self.collect_capped();
+        for i in 0..self.capped.len() {
+            let task = self.capped[i];
+            if Some(task) != newcomer && !before.exceeded_by(self.weight(task)) {
+                self.note_change(task, before);
+            }
+        }
+    }
+
+    fn fresh_cap(&mut self) -> Cap {
+        let Feasible { classes, members, heads, entries, scratch, .. } = self;
+        classes.cap(self.cpus, Search::fastest(self.cpus), scratch, |order, out| {
+            let nodes = heads[order as usize].into_iter().flat_map(|head| members.iter_from(head));
+            let tasks = nodes.map(|node| *members.get(node));
+            out.extend(tasks.map(|task| entries[task.index()].expect("in the set").1));
+        })
+    }
+
+    fn weight(&self, task: TaskId) -> Weight {
+        self.entries[task.index()].expect("in the set").1
+    }
+
+    fn note_change(&mut self, task: TaskId, before: Cap) {
+        let weight = self.weight(task);
+        let old = effective_under(before, weight);
+        if old != effective_under(self.cap, weight) {
+            self.changed.push((task, old));
+        }
+    }
+
+    /// Finds the tasks above the cap: all are in the groups from the cap's order upwards.
+    fn collect_capped(&mut self) {
+        let Feasible { members, heads, entries, capped, cap, .. } = self;
+        capped.clear();
+        if *cap == Cap::NONE {
+            return;
+        }
+        for head in heads[cap.order().min(31) as usize..].iter().flatten() {
+            let tasks = members.iter_from(*head).map(|node| *members.get(node));
+            let weight_of = |task: &TaskId| entries[task.index()].expect("in the set").1;
+            capped.extend(tasks.filter(|task| cap.exceeded_by(weight_of(task))));
+        }
+    }
+}
+
+fn effective_under(cap: Cap, weight: Weight) -> Effective {
+    if cap != Cap::NONE && cap.exceeded_by(weight) {
+        let (parts, of) = cap.fraction();
+        return Effective { parts, of };
+    }
+    Effective::whole(weight)
+}

@@ -1,0 +1,70 @@
+//! DFS: the paper's example, the ideal model as a naive twin, P-fairness, dynamics.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod model;
+
+use common::{Lockstep, QUANTUM_NS, start};
+use model::Model;
+use proptest::prelude::*;
+use prorata::policies::dfs::{Dfs, Ties};
+use prorata::{Checked, Setup};
+
+fn dfs(weights: &[u32], cpus: usize, ties: Ties) -> Lockstep<Checked<Dfs>> {
+    let setup = Setup::new(cpus, QUANTUM_NS);
+    let policy = Checked::new(Dfs::new(&setup, ties), &setup);
+    Lockstep::new(start(policy, weights), cpus)
+}
+
+#[test]
+fn the_papers_example() {
+    let rows = dfs(&[2, 1, 1], 2, Ties::Paper).rows(4);
+    assert_eq!(rows, [[1, 2], [1, 3], [1, 2], [1, 3]]);
+}
+
+#[test]
+fn with_a_cpu_for_each_task_i_runs_on_cpu_i() {
+    let rows = dfs(&[1, 500, 30], 4, Ties::Paper).rows(5);
+    assert!(rows.iter().all(|row| *row == [1, 2, 3, 0]));
+    let rows = dfs(&[1, 500, 30], 3, Ties::Pd2).rows(5);
+    assert!(rows.iter().all(|row| *row == [1, 2, 3]));
+}
+
+/// Cpus and more weights than cpus, from nearly equal to very skewed.
+fn sets() -> impl Strategy<Value = (usize, Vec<u32>)> {
+    (1usize..=16).prop_flat_map(|cpus| {
+        let small = proptest::collection::vec(1u32..12, cpus + 1..cpus + 20);
+        let any = (0u32..32, any::<u32>()).prop_map(|(shift, w)| (w >> shift).max(1));
+        let skewed = proptest::collection::vec(any, cpus + 1..cpus + 20);
+        (Just(cpus), prop_oneof![3 => small, 1 => skewed])
+    })
+}
+
+fn follows_the_model(cpus: usize, weights: &[u32], ties: Ties) -> Result<(), TestCaseError> {
+    let model_ties = if ties == Ties::Paper { model::Ties::Paper } else { model::Ties::Pd2 };
+    let mut model = Model::new(weights, cpus, model_ties);
+    let mut dfs = dfs(weights, cpus, ties);
+    for quantum in 0..200 {
+        let expected: Vec<Option<usize>> = model.quantum().into_iter().map(Some).collect();
+        let got: Vec<Option<usize>> =
+            dfs.quantum().iter().map(|task| task.map(|t| t.index())).collect();
+        prop_assert_eq!(&got, &expected, "quantum {}", quantum);
+        prop_assert_eq!(model.unfair(), None);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// The same tasks on the same cpus as the exact ideal model, and P-fair at every instant.
+    #[test]
+    fn a_fixed_set_follows_the_ideal_model((cpus, weights) in sets()) {
+        follows_the_model(cpus, &weights, Ties::Paper)?;
+    }
+
+    #[test]
+    fn a_fixed_set_follows_the_ideal_model_with_pd2((cpus, weights) in sets()) {
+        follows_the_model(cpus, &weights, Ties::Pd2)?;
+    }
+}
