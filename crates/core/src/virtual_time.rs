@@ -48,13 +48,20 @@ impl Tag {
     /// This tag after `service_ns` of service: later by `service_ns`/weight.
     #[inline]
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "remainders by a u32 fit in one")]
     pub fn after(self, service_ns: Nanos) -> Tag {
-        let weight = u64::from(self.weight);
-        let part = u64::from(self.part) + service_ns % weight;
-        let carry = u64::from(part >= weight);
-        let part = (part - carry * weight) as u32;
-        Tag { whole: self.whole + service_ns / weight + carry, part, ..self }
+        self.later_by(Stride::new(service_ns, self.weight()))
+    }
+
+    /// This tag later by `stride`, which is one of the same weight.
+    #[inline]
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "below weight after the carry")]
+    pub fn later_by(self, stride: Stride) -> Tag {
+        debug_assert!(stride.part < self.weight);
+        let part = u64::from(self.part) + u64::from(stride.part);
+        let carry = part >= u64::from(self.weight);
+        let part = part - if carry { u64::from(self.weight) } else { 0 };
+        Tag { whole: self.whole + stride.whole + u64::from(carry), part: part as u32, ..self }
     }
 
     /// The least tag in parts of `weight` that is no earlier than this one.
@@ -96,6 +103,25 @@ impl Tag {
     }
 }
 
+/// What a fixed length of service adds to a tag: `whole + part/weight`. The division is done once.
+#[derive(Clone, Copy, Debug)]
+pub struct Stride {
+    whole: u64,
+    /// Below the weight.
+    part: u32,
+}
+
+impl Stride {
+    /// `service_ns`/`weight`.
+    #[inline]
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "a remainder by a u32")]
+    pub fn new(service_ns: Nanos, weight: Weight) -> Stride {
+        let weight = u64::from(weight.get());
+        Stride { whole: service_ns / weight, part: (service_ns % weight) as u32 }
+    }
+}
+
 impl Ord for Tag {
     #[inline]
     fn cmp(&self, other: &Tag) -> Ordering {
@@ -124,26 +150,39 @@ impl Eq for Tag {}
 /// The virtual time of the system: it advances by 1/Φ for every nanosecond of service, Φ being the
 /// total weight of the runnable tasks. While nothing is runnable it stands still.
 ///
-/// Its value is `whole + fraction/2^64 + service_ns/total` nanoseconds per unit of weight.
+/// Its value is `whole + part/total + fraction/2^64` nanoseconds per unit of weight.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
     whole: u64,
+    /// Below `total`, or 0.
+    part: u64,
+    /// What was left of `part` when the total changed last.
     fraction: u64,
-    /// Service since Φ changed.
-    service_ns: u64,
     /// Φ.
     total: u64,
+    /// The length of service that is most common, and what it adds to `whole` and `part`.
+    quantum_ns: Nanos,
+    quantum_whole: u64,
+    quantum_part: u64,
 }
 
 /// A clock's value as `whole + (fraction + rest/total)/2^64`, `rest` below `total`.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Reading {
     whole: u64,
     fraction: u64,
-    rest: u64,
+    rest: u128,
 }
 
 impl Clock {
+    /// A clock at 0 that divides `quantum_ns` by Φ only when Φ changes.
+    #[must_use]
+    pub fn new(quantum_ns: Nanos) -> Clock {
+        Clock { quantum_ns, ..Clock::default() }
+    }
+
     /// Φ, the total weight of the runnable tasks.
+    #[inline]
     #[must_use]
     pub fn total_weight(&self) -> u64 {
         self.total
@@ -153,7 +192,15 @@ impl Clock {
     #[inline]
     pub fn advance(&mut self, service_ns: Nanos) {
         debug_assert!(self.total > 0, "service to no task");
-        self.service_ns += service_ns;
+        let (whole, part) = if service_ns == self.quantum_ns {
+            (self.quantum_whole, self.quantum_part)
+        } else {
+            (service_ns / self.total, service_ns % self.total)
+        };
+        let part = self.part + part;
+        let carry = part >= self.total;
+        self.part = part - if carry { self.total } else { 0 };
+        self.whole += whole + u64::from(carry);
     }
 
     /// A task of `weight` becomes runnable.
@@ -183,7 +230,7 @@ impl Clock {
             let fraction = (u128::from(tag.part) << 64).div_ceil(u128::from(tag.weight));
             let (carry, fraction) = split(fraction);
             debug_assert_eq!(carry, 0, "part is below weight");
-            *self = Clock { whole: tag.whole, fraction, service_ns: 0, ..*self };
+            *self = Clock { whole: tag.whole, part: 0, fraction, ..*self };
         }
     }
 
@@ -191,19 +238,30 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn has_reached(&self, tag: Tag) -> bool {
-        // The fraction and the remaining service are below one each.
-        let whole = self.whole + self.service_ns / self.total.max(1);
-        tag.whole < whole || (tag.whole <= whole + 1 && self.has_reached_closely(tag))
+        // Beside `whole`, the clock is below 2.
+        tag.whole < self.whole || (tag.whole <= self.whole + 1 && self.compare(tag).is_le())
     }
 
-    fn has_reached_closely(&self, tag: Tag) -> bool {
+    /// True if `tag` is earlier than the clock.
+    #[inline]
+    #[must_use]
+    pub fn has_passed(&self, tag: Tag) -> bool {
+        tag.whole < self.whole || (tag.whole <= self.whole + 1 && self.compare(tag).is_lt())
+    }
+
+    /// `tag` against the clock.
+    #[must_use]
+    pub fn compare(&self, tag: Tag) -> Ordering {
+        let (total, weight) = (u128::from(self.total.max(1)), u128::from(tag.weight));
+        if self.fraction == 0 {
+            let (part, own) = (u128::from(tag.part) * total, u128::from(self.part) * weight);
+            return (tag.whole, part).cmp(&(self.whole, own));
+        }
         let now = self.read();
         let part = u128::from(tag.part) << 64;
-        let divisor = u128::from(tag.weight);
-        let fraction = part / divisor;
-        let rest = (part % divisor) * u128::from(self.total);
-        (tag.whole, fraction, rest)
-            <= (now.whole, u128::from(now.fraction), u128::from(now.rest) * divisor)
+        let (_, fraction) = split(part / weight);
+        let own = Reading { rest: now.rest * weight, ..now };
+        Reading { whole: tag.whole, fraction, rest: part % weight * total }.cmp(&own)
     }
 
     /// The tag of a task whose weight changes to `weight`: its distance from the clock, measured
@@ -216,17 +274,24 @@ impl Clock {
     }
 
     fn read(&self) -> Reading {
-        let total = self.total.max(1);
-        let part = u128::from(self.service_ns % total) << 64;
-        let total_wide = u128::from(total);
-        let (carry, fraction) = split(part / total_wide + u128::from(self.fraction));
-        let (_, rest) = split(part % total_wide);
-        Reading { whole: self.whole + self.service_ns / total + carry, fraction, rest }
+        let total = u128::from(self.total.max(1));
+        let part = u128::from(self.part) << 64;
+        let (carry, fraction) = split(part / total + u128::from(self.fraction));
+        Reading { whole: self.whole + carry, fraction, rest: part % total }
     }
 
     fn set_total(&mut self, total: u64) {
-        let now = self.read();
-        *self = Clock { whole: now.whole, fraction: now.fraction, service_ns: 0, total };
+        let Reading { whole, fraction, .. } = self.read();
+        let divisor = total.max(1);
+        *self = Clock {
+            whole,
+            part: 0,
+            fraction,
+            total,
+            quantum_whole: self.quantum_ns / divisor,
+            quantum_part: self.quantum_ns % divisor,
+            ..*self
+        };
     }
 }
 
@@ -291,13 +356,15 @@ mod tests {
             runs in proptest::collection::vec(0u64..1 << 40, 0..20),
             tag in any_tag(),
         ) {
-            let mut clock = Clock::default();
+            let mut clock = Clock::new(runs.first().copied().unwrap_or(1));
             weights.iter().for_each(|&w| clock.join(w));
             runs.iter().for_each(|&run| clock.advance(run));
             let total: u128 = weights.iter().map(|w| u128::from(w.get())).sum();
             let sum: u128 = runs.iter().map(|&run| u128::from(run)).sum();
             let (n, d) = fraction(tag);
+            prop_assert_eq!(clock.compare(tag), (n * total).cmp(&(sum * d)));
             prop_assert_eq!(clock.has_reached(tag), n * total <= sum * d);
+            prop_assert_eq!(clock.has_passed(tag), n * total < sum * d);
             let own = fraction(clock.tag(tag.weight()));
             prop_assert_eq!(own.0, (sum * d).div_ceil(total));
             clock.at_least(tag);

@@ -94,7 +94,7 @@ impl<R: Ready<Finish> + Default> Wfq<R> {
         Wfq {
             quantum_ns: setup.quantum_ns,
             ties,
-            clock: Clock::default(),
+            clock: Clock::new(setup.quantum_ns),
             ready: R::default(),
             tasks: Vec::new(),
             runs: 0,
