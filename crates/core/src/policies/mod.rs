@@ -14,6 +14,7 @@ pub mod gr3;
 mod options;
 pub mod round_robin;
 mod ties;
+pub mod vtrr;
 pub mod wfq;
 
 pub use claims::{Bound, Cost, FixedSet, Limit, Ratio};
@@ -52,6 +53,7 @@ pub const REGISTRY: &[Entry] = &[
     gr3::ENTRY,
     dfs::ENTRY,
     round_robin::ENTRY,
+    vtrr::ENTRY,
     wfq::HEAP,
     wfq::LIST,
 ];

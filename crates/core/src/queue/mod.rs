@@ -3,10 +3,12 @@
 mod heap;
 mod rings;
 mod scan;
+mod sorted;
 
 pub use heap::Heap;
 pub use rings::{NodeId, Rings};
 pub use scan::Scan;
+pub use sorted::{Hint, Keyed, Place, Sorted};
 
 use crate::policy::TaskId;
 

@@ -1,0 +1,334 @@
+//! Virtual-time round robin (Nieh, Vaill, Zhong, USENIX 2001): round robin over tasks sorted by
+//! share that turns back to the front when the next task has had enough.
+//!
+//! *How.* The queue is sorted by decreasing share φ, ties by id. Every task has a *time counter*,
+//! the quanta that are still due to it in the current cycle of Φ quanta, and a virtual time (the
+//! paper's VFT, less one quantum); the queue has a virtual time, QVT. A run takes 1 off the counter
+//! and moves the task's virtual time by Q/φ and QVT by Q/Φ. Then the scheduler looks at the *next*
+//! task n in the queue and runs it if
+//!
+//! 1. counter(n) > counter(current): the time counter invariant; or else
+//! 2. VFT(n) − (QVT + Q/Φ) < Q/φ(n), that is, its virtual time is below what QVT will be after
+//!    one more quantum (the paper's equation 6, in which C is the next task);
+//!
+//! otherwise, and at the end of the queue, it runs the first task. When all counters are 0 they
+//! are set to the shares again, and the first task runs.
+//!
+//! *Why it is right.* Rule 1 keeps counters in the order of the queue, so that all of them reach 0
+//! together: after every Φ quanta each task has had exactly φ quanta, whatever rule 2 decided.
+//! Rule 2 spreads the runs of a task over the cycle.
+//!
+//! *Bound.* Fixed set, one cpu: e = 0 for every task after every Φ quanta. Within a cycle no
+//! constant bounds it: −2129..10079 quanta in figure 7 of the GR3 paper.
+//!
+//! *Dynamics* (section 3.2). A task that wakes gets virtual time max(QVT, its old one) and counter
+//! ⌊φ·Σcounters/Φ⌋, both sums without it; not more than it had, if it left in this cycle; and
+//! clamped between the counters of its neighbours, which keeps them in order. A share change is a
+//! removal and an insertion, except that a greater share gives a greater counter at once and the
+//! virtual time keeps its distance from QVT as service. If the current task leaves, the next one is
+//! the one that follows its old place.
+//!
+//! *Arithmetic.* Virtual times are exact tags, compared exactly. A task that blocks within its
+//! quantum loses a whole count, but its virtual time moves by what it used.
+//!
+//! *Cost.* O(1) per decision, also at the end of a cycle: a counter carries the number of the cycle
+//! it belongs to, and an older one stands for the share. Insertion and removal O(log N): the queue
+//! is [`Sorted`] rather than the paper's list, which needs a search in O(N), or one queue per share
+//! value. The paper's memory of a task's neighbours is here the memory of the block of neighbours
+//! that it left, which saves the search if it still fits.
+//!
+//! *Deviations and limits.* A counter of 0 excludes a task from rule 2: the paper's rules allow
+//! that only for newcomers, whose floor would otherwise be ignored. One cpu.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::{Bound, Cost, Entry};
+use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
+use crate::queue::{Hint, Keyed, Place, Sorted};
+use crate::virtual_time::{Clock, Stride, Tag};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "vtrr",
+    title: "Virtual-time round robin",
+    paper: "Nieh, Vaill, Zhong 2001, section 3",
+    bound: Bound {
+        text: "e = 0 after every Φ quanta; no constant in between",
+        lower: None,
+        upper: None,
+        exact_each_cycle: true,
+    },
+    cost: Cost { pick: "1", insert: "log N", remove: "log N" },
+    multiprocessor: false,
+    work_conserving: true,
+    options: &[],
+    build: |setup, _| Ok(Box::new(Vtrr::new(setup))),
+};
+
+/// A task in the queue.
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    /// Virtual time: the paper's VFT less Q/φ.
+    tag: Tag,
+    /// Q/φ.
+    stride: Stride,
+    /// The cycle that `counter` belongs to; if it is over, the counter stands for the share.
+    cycle: u64,
+    /// Quanta due to the task before the cycle ends; at most its share.
+    counter: u32,
+    task: TaskId,
+}
+
+impl Client {
+    fn new(task: TaskId, weight: Weight, quantum_ns: Nanos) -> Client {
+        let stride = Stride::new(quantum_ns, weight);
+        Client { tag: Tag::zero(weight), stride, cycle: 0, counter: 0, task }
+    }
+
+    #[inline]
+    fn counter_in(&self, cycle: u64) -> u32 {
+        if self.cycle == cycle { self.counter } else { self.tag.weight().get() }
+    }
+}
+
+impl Default for Client {
+    fn default() -> Client {
+        Client::new(TaskId(0), Weight::ONE, 0)
+    }
+}
+
+/// Decreasing share, then id.
+type Key = (core::cmp::Reverse<Weight>, TaskId);
+
+impl Keyed for Client {
+    type Key = Key;
+
+    #[inline]
+    fn key(&self) -> Key {
+        (core::cmp::Reverse(self.tag.weight()), self.task)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// The task as it is out of the queue; in the queue, its key and the last cycle it began in.
+    client: Client,
+    queued: bool,
+    hint: Hint,
+}
+
+/// Where the walk along the queue stands.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    key: Key,
+    /// Its counter after it ran.
+    counter: u32,
+    /// Its place; `None` if the queue changed since, or it left.
+    place: Option<Place>,
+}
+
+/// VTRR. See the [module documentation](self).
+#[derive(Clone, Debug)]
+pub struct Vtrr {
+    quantum_ns: Nanos,
+    /// Waiting tasks and the running one; counters never increase along it, except that the
+    /// successor of the current task may exceed it by one.
+    queue: Sorted<Client>,
+    tasks: Vec<Known>,
+    /// QVT, and Φ.
+    clock: Clock,
+    /// Σ counters of the queue; 0 only if it is empty.
+    left_in_cycle: u64,
+    cycle: u64,
+    /// `None`: the first task is next.
+    current: Option<Current>,
+}
+
+impl Vtrr {
+    /// VTRR over no tasks.
+    #[must_use]
+    pub fn new(setup: &Setup) -> Vtrr {
+        Vtrr {
+            quantum_ns: setup.quantum_ns,
+            queue: Sorted::default(),
+            tasks: Vec::new(),
+            clock: Clock::new(setup.quantum_ns),
+            left_in_cycle: 0,
+            cycle: 1,
+            current: None,
+        }
+    }
+
+    /// The task to look at next; `None` past the end of the queue, and at the start of a cycle.
+    #[inline]
+    fn next(&self) -> Option<Place> {
+        match self.current?.place {
+            Some(place) => self.queue.next(place),
+            None => self.queue.after(self.current?.key),
+        }
+    }
+
+    /// The two rules by which the next task runs rather than the first.
+    #[inline]
+    fn is_due(&self, place: Place) -> bool {
+        let client = &self.queue[place];
+        let counter = client.counter_in(self.cycle);
+        if self.current.is_some_and(|current| counter > current.counter) {
+            return true;
+        }
+        let mut soon = self.clock;
+        soon.advance(self.quantum_ns);
+        counter > 0 && soon.has_passed(client.tag)
+    }
+
+    /// All counters are 0: they become the shares.
+    fn start_cycle(&mut self) {
+        debug_assert_eq!(self.left_in_cycle, 0);
+        self.cycle += 1;
+        self.left_in_cycle = self.clock.total_weight();
+        self.current = None;
+    }
+
+    /// Puts `task` in, with the counter that equation 9 gives it; no more than `most`.
+    fn enqueue(&mut self, task: TaskId, most: u32) {
+        let Known { mut client, hint, .. } = self.tasks[task.index()];
+        let weight = client.tag.weight();
+        if self.queue.is_empty() {
+            self.cycle += 1;
+            client.counter = weight.get();
+        } else {
+            let share = u128::from(weight.get()) * u128::from(self.left_in_cycle);
+            let share = share / u128::from(self.clock.total_weight());
+            client.counter = u32::try_from(share).expect("counters are at most shares").min(most);
+        }
+        client.cycle = self.cycle;
+        let place = self.queue.insert(client, hint);
+        let counter = self.between_neighbours(place);
+        self.queue[place].counter = counter;
+        self.left_in_cycle += u64::from(counter);
+        self.clock.join(weight);
+        self.tasks[task.index()].queued = true;
+        self.note_queue_changed();
+    }
+
+    /// The counter of the task at `place`, clamped between those of its neighbours. Where the
+    /// neighbours are out of order, it is the greater one: then rule 1 runs both.
+    fn between_neighbours(&self, place: Place) -> u32 {
+        let counter = |place| self.queue[place].counter_in(self.cycle);
+        let most = self.queue.previous(place).map_or(u32::MAX, counter);
+        let least = self.queue.next(place).map_or(0, counter);
+        counter(place).min(most).max(least)
+    }
+
+    /// Takes `task` out, if it is in.
+    fn dequeue(&mut self, task: TaskId) {
+        let known = self.tasks[task.index()];
+        if !known.queued {
+            return;
+        }
+        let (mut client, hint) = self.queue.remove(known.client.key()).expect("it is queued");
+        client.counter = client.counter_in(self.cycle);
+        client.cycle = self.cycle;
+        self.clock.leave(client.tag.weight());
+        self.left_in_cycle -= u64::from(client.counter);
+        self.tasks[task.index()] = Known { client, queued: false, hint };
+        self.note_queue_changed();
+        if self.left_in_cycle == 0 {
+            self.start_cycle();
+        }
+    }
+
+    fn note_queue_changed(&mut self) {
+        if let Some(current) = &mut self.current {
+            current.place = None;
+        }
+    }
+
+    /// The place of a task that is in the queue.
+    #[inline]
+    fn place_of(&self, task: TaskId) -> Place {
+        match self.current {
+            Some(Current { place: Some(place), key, .. }) if key.1 == task => place,
+            _ => self.queue.find(self.tasks[task.index()].client.key()).expect("it is queued"),
+        }
+    }
+}
+
+impl Policy for Vtrr {
+    fn add(&mut self, task: TaskId, weight: Weight) {
+        let client = Client::new(task, weight, self.quantum_ns);
+        let known = Known { client, queued: false, hint: Hint::NONE };
+        if self.tasks.len() <= task.index() {
+            self.tasks.resize(task.index() + 1, known);
+            self.queue.reserve(self.tasks.len());
+        }
+        self.tasks[task.index()] = known;
+    }
+
+    fn remove(&mut self, task: TaskId, _now_ns: Nanos) {
+        self.dequeue(task);
+    }
+
+    fn set_weight(&mut self, task: TaskId, weight: Weight, _now_ns: Nanos) {
+        let was_queued = self.tasks[task.index()].queued;
+        let is_current = self.current.is_some_and(|current| current.key.1 == task);
+        self.dequeue(task);
+        let known = &mut self.tasks[task.index()];
+        let tag = self.clock.reweigh(known.client.tag, weight);
+        let stride = Stride::new(self.quantum_ns, weight);
+        known.client = Client { tag, stride, ..known.client };
+        known.hint = Hint::NONE;
+        if was_queued {
+            self.enqueue(task, weight.get());
+        }
+        if is_current && was_queued && self.current.is_some() {
+            let place = self.place_of(task);
+            let Client { counter, .. } = self.queue[place];
+            self.current = Some(Current { key: self.queue[place].key(), counter, place: None });
+        }
+    }
+
+    fn wake(&mut self, task: TaskId, _now_ns: Nanos) {
+        let known = &mut self.tasks[task.index()];
+        let weight = known.client.tag.weight();
+        known.client.tag = known.client.tag.max(self.clock.tag(weight));
+        let most = known.client.counter_in(self.cycle);
+        self.enqueue(task, most);
+    }
+
+    fn block(&mut self, task: TaskId, _now_ns: Nanos) {
+        self.dequeue(task);
+    }
+
+    fn pick(&mut self, _cpu: CpuId, _now_ns: Nanos) -> Option<TaskId> {
+        let place = match self.next() {
+            Some(next) if self.is_due(next) => next,
+            _ => self.queue.first()?,
+        };
+        let client = &self.queue[place];
+        let counter = client.counter_in(self.cycle);
+        self.current = Some(Current { key: client.key(), counter, place: Some(place) });
+        Some(client.task)
+    }
+
+    fn charge(&mut self, task: TaskId, used_ns: Nanos, _now_ns: Nanos) {
+        self.clock.advance(used_ns);
+        let place = self.place_of(task);
+        let client = &mut self.queue[place];
+        client.tag = if used_ns == self.quantum_ns {
+            client.tag.later_by(client.stride)
+        } else {
+            client.tag.after(used_ns)
+        };
+        // A newcomer, or a task whose weight changed as it ran, may run with nothing due to it.
+        let due = client.counter_in(self.cycle);
+        client.counter = due.saturating_sub(1);
+        client.cycle = self.cycle;
+        let current = Current { key: client.key(), counter: client.counter, place: Some(place) };
+        self.current = Some(current);
+        self.left_in_cycle -= u64::from(due.min(1));
+        if self.left_in_cycle == 0 {
+            self.start_cycle();
+        }
+    }
+}
