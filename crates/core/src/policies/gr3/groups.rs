@@ -45,7 +45,9 @@ pub(super) const ORDERS: usize = 32;
 #[repr(align(64))]
 pub(super) struct Group {
     /// V_i·Φ_{i+1} − V_{i+1}·Φ_i with the next group of the list; −1 for the last group.
-    lead: i128,
+    lead: i64,
+    /// Φ_{i+1}; 0 for the last group.
+    next_weight: u64,
     /// Φ: the effective weights of the tasks, times the denominator of the cap.
     /// Invariant: decreasing along the list.
     weight: u64,
@@ -54,20 +56,32 @@ pub(super) struct Group {
     /// Total weight of the tasks that are not capped.
     plain: u64,
     /// Tasks that are capped.
-    pub(super) capped: u32,
+    capped: u32,
     /// The current task of the ring.
     pub(super) current: NodeId,
+    /// A quantum in the units of the tasks' deficits, 2^σ; 0 if some task is capped, since those
+    /// count in other units.
+    pub(super) one: u64,
     /// σ.
     pub(super) order: u8,
 }
 
 impl Group {
-    const SENTINEL: Group =
-        Group { lead: -1, weight: 0, work: 0, plain: 0, capped: 0, current: 0, order: 0 };
+    const SENTINEL: Group = Group {
+        lead: -1,
+        next_weight: 0,
+        weight: 0,
+        work: 0,
+        plain: 0,
+        capped: 0,
+        current: 0,
+        one: 0,
+        order: 0,
+    };
 
     /// The group of order `order` that holds nothing yet, whose first task is in node `current`.
     pub(super) fn new(order: u8, current: NodeId) -> Group {
-        Group { order, current, work: 1, ..Group::SENTINEL }
+        Group { order, current, one: 1 << order, work: 1, ..Group::SENTINEL }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -78,12 +92,18 @@ impl Group {
     pub(super) fn count(&mut self, weight: u32) {
         self.plain += u64::from(weight);
         self.capped += u32::from(weight == 0);
+        self.set_one();
     }
 
     /// A task of `weight` is in the group no longer; 0 stands for a capped one.
     pub(super) fn uncount(&mut self, weight: u32) {
         self.plain -= u64::from(weight);
         self.capped -= u32::from(weight == 0);
+        self.set_one();
+    }
+
+    fn set_one(&mut self) {
+        self.one = if self.capped == 0 { 1 << self.order } else { 0 };
     }
 
     /// True if this group stands before `other` in the list.
@@ -107,8 +127,8 @@ pub(super) struct Groups {
     /// for the ends.
     list: [Group; ORDERS + 2],
     len: usize,
-    /// The current group's place in the list.
-    at: usize,
+    /// The place before the current group's.
+    before: usize,
     /// Where the group of each order stands; 0 for none.
     place: [u8; ORDERS],
     /// Nothing has been chosen since the list was last empty: there is no work to rescale.
@@ -119,23 +139,49 @@ pub(super) struct Groups {
 /// What rounding work down has lost: numerator and denominator, below one.
 pub(super) type Remainder = (u128, u128);
 
+/// The current group, about to be chosen.
+pub(super) struct Turn<'a> {
+    previous: &'a mut Group,
+    pub(super) group: &'a mut Group,
+    place: usize,
+    before: &'a mut usize,
+    fresh: &'a mut bool,
+}
+
+impl Turn<'_> {
+    /// The group was chosen: counts its quantum and moves to the group that is next.
+    #[inline(always)]
+    pub(super) fn take(self) {
+        self.group.work += 1;
+        // Leads are within a few times 2^56 of zero: see `Gr3`'s limits.
+        self.previous.lead = self.previous.lead.wrapping_sub_unsigned(self.previous.weight);
+        self.group.lead = self.group.lead.wrapping_add_unsigned(self.group.next_weight);
+        *self.before = if self.group.lead > 0 { self.place + 1 } else { 0 };
+        *self.fresh = false;
+    }
+}
+
 impl Groups {
     pub(super) fn new(rules: Rules) -> Groups {
         Groups {
             rules,
             list: [Group::SENTINEL; ORDERS + 2],
             len: 0,
-            at: 1,
+            before: 0,
             place: [0; ORDERS],
             fresh: true,
         }
     }
 
-    /// The current group. The list is not empty.
-    #[inline]
-    pub(super) fn current(&mut self) -> &mut Group {
-        debug_assert!((1..=self.len).contains(&self.at));
-        &mut self.list[self.at]
+    /// The current group's turn; that of a sentinel if the list is empty.
+    #[inline(always)]
+    pub(super) fn turn(&mut self) -> Turn<'_> {
+        // The mask changes nothing; it saves the bounds checks.
+        let place = self.before & (ORDERS - 1);
+        debug_assert_eq!(place, self.before);
+        let Groups { list, before, fresh, .. } = self;
+        let [previous, group, ..] = &mut list[place..] else { unreachable!("a list of 34") };
+        Turn { previous, group, place, before, fresh }
     }
 
     /// The group of `order`, if any task is in it.
@@ -149,20 +195,6 @@ impl Groups {
     /// Total of the groups' weights.
     pub(super) fn weight(&self) -> u64 {
         self.live().iter().map(|group| group.weight).sum()
-    }
-
-    /// The current group was chosen: counts its quantum and moves to the group that is next.
-    #[inline]
-    pub(super) fn advance(&mut self) {
-        let at = self.at;
-        debug_assert!((1..=self.len).contains(&at));
-        let lead = self.list[at].lead + i128::from(self.list[at + 1].weight);
-        self.list[at].lead = lead;
-        self.list[at].work += 1;
-        let previous = &mut self.list[at - 1];
-        previous.lead -= i128::from(previous.weight);
-        self.at = if lead > 0 { at + 1 } else { 1 };
-        self.fresh = false;
     }
 
     /// Puts `group`, which has tasks, into the list, which holds none of its order.
@@ -346,30 +378,34 @@ impl Groups {
     fn relead(&mut self, first: usize, last: usize) {
         for place in first.max(1)..=last {
             let (group, next) = (&self.list[place], &self.list[place + 1]);
-            self.list[place].lead = if place < self.len {
-                product(group.work, next.weight) - product(next.work, group.weight)
+            let (lead, next_weight) = if place < self.len {
+                let lead = product(group.work, next.weight) - product(next.work, group.weight);
+                // A pair is out of order by a few quanta of either group at most.
+                (i64::try_from(lead).expect("a lead is below 2^63"), next.weight)
             } else {
-                -1
+                (-1, 0)
             };
+            self.list[place].lead = lead;
+            self.list[place].next_weight = next_weight;
         }
     }
 
     fn current_order(&self) -> usize {
-        usize::from(self.list[self.at].order)
+        usize::from(self.list[self.before + 1].order)
     }
 
     /// Where to go on after a change, when the group of `order` was current. The paper restarts at
     /// the largest group, which starves the small ones when tasks come and go every quantum: the
     /// step that a violated pair owes to its second group is forgotten each time.
     fn resume(&mut self, order: usize, removal: bool) {
-        let keep = || usize::from(self.place[order]).max(1);
-        self.at = match self.rules.resume {
+        let keep = || usize::from(self.place[order]).saturating_sub(1);
+        self.before = match self.rules.resume {
             Resume::Violated => {
                 let violated = self.live().iter().rposition(|group| group.lead > 0);
-                violated.map_or(1, |index| index + 2)
+                violated.map_or(0, |index| index + 1)
             }
-            Resume::Largest => 1,
-            Resume::LargestOnRemoval if removal => 1,
+            Resume::Largest => 0,
+            Resume::LargestOnRemoval if removal => 0,
             Resume::LargestOnRemoval | Resume::Current => keep(),
         };
         if self.len == 0 {
@@ -403,9 +439,9 @@ mod tests {
         let weights = [700, 31, 500, 1, 90];
         let (mut plain, mut lowered) = (groups(&weights), groups(&weights));
         for step in 0..20_000u64 {
-            assert_eq!(plain.at, lowered.at, "step {step}");
-            plain.advance();
-            lowered.advance();
+            assert_eq!(plain.before, lowered.before, "step {step}");
+            plain.turn().take();
+            lowered.turn().take();
             lowered.renormalise(0);
             if step % 97 == 0 {
                 for groups in [&mut plain, &mut lowered] {
@@ -435,12 +471,12 @@ mod tests {
     fn leads_are_what_they_say() {
         let mut groups = groups(&[12, 8, 40, 3]);
         for _ in 0..1000 {
-            groups.advance();
+            groups.turn().take();
             let live = groups.live();
             for pair in live.windows(2) {
                 let lead =
                     product(pair[0].work, pair[1].weight) - product(pair[1].work, pair[0].weight);
-                assert_eq!(pair[0].lead, lead);
+                assert_eq!(i128::from(pair[0].lead), lead);
                 assert!(pair[1].precedes(&pair[0]) != pair[0].precedes(&pair[1]));
             }
         }

@@ -52,11 +52,12 @@
 //!
 //! # Limits
 //!
-//! The sum of all weights times the number of cpus stays below 2^60 (10^6 tasks of the largest
-//! weight on 128 cpus use 2^59); at most 2^30 tasks. Both are asserted.
+//! The sum of all weights times the number of cpus stays below 2^56 (10^6 tasks of the largest
+//! weight on 16 cpus, or of weight 10^4 on all 65536); at most 2^30 tasks. Both are asserted.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 use super::{Bound, Built, Cost, Entry, FixedSet, Options, Ratio};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
@@ -236,21 +237,41 @@ impl Gr3 {
         }
     }
 
-    /// One decision of the uniprocessor algorithm: the slot of the next task, which is not blocked.
-    /// A runnable task is queued.
-    #[inline]
-    fn choose(&mut self) -> NodeId {
-        loop {
-            let group = self.groups.current();
-            if group.capped > 0 {
-                match self.choose_capped() {
-                    Some(node) => return node,
-                    None => continue,
-                }
-            }
-            let (current, one) = (group.current, 1u64 << group.order);
+    /// One decision of the uniprocessor algorithm: the chosen task's id and flags. `None` if no
+    /// task is runnable.
+    #[inline(always)]
+    fn choose(&mut self) -> Option<u32> {
+        let turn = self.groups.turn();
+        let (one, current) = (turn.group.one, turn.group.current);
+        if one != 0 {
             let (slot, next) = self.rings.visit(current);
+            // Whether a task has a second quantum is as good as random: no branch.
             let stays = slot.deficit >= one;
+            let node = select_unpredictable(stays, current, next);
+            let slot = self.rings.get_mut(node);
+            let task = slot.task;
+            if task & BLOCKED == 0 {
+                let allotment = select_unpredictable(stays, 0, u64::from(slot.weight));
+                slot.deficit = slot.deficit + allotment - one;
+                debug_assert!(slot.deficit < 2 * one);
+                turn.group.current = node;
+                turn.take();
+                return Some(task);
+            }
+        }
+        self.choose_slowly()
+    }
+
+    /// A decision that begins with a blocked task, which leaves; or with a group of capped tasks,
+    /// whose deficits have other units; or with nobody runnable.
+    #[cold]
+    fn choose_slowly(&mut self) -> Option<u32> {
+        while self.runnable > 0 {
+            let cap = self.cap.fraction();
+            let turn = self.groups.turn();
+            let (order, current) = (turn.group.order, turn.group.current);
+            let (slot, next) = self.rings.visit(current);
+            let stays = slot.deficit >= slot.units(order, cap).0;
             let node = if stays { current } else { next };
             let slot = self.rings.get_mut(node);
             if slot.task & BLOCKED != 0 {
@@ -258,36 +279,14 @@ impl Gr3 {
                 self.leave(task);
                 continue;
             }
-            let allotment = if stays { 0 } else { u64::from(slot.weight) };
-            slot.deficit = slot.deficit + allotment - one;
+            let (one, allotment) = slot.units(order, cap);
+            slot.deficit = slot.deficit + if stays { 0 } else { allotment } - one;
             debug_assert!(slot.deficit < 2 * one);
-            group.current = node;
-            self.groups.advance();
-            return node;
+            turn.group.current = node;
+            turn.take();
+            return Some(slot.task);
         }
-    }
-
-    /// A choice in a group that holds capped tasks, whose deficits have other units. `None` after
-    /// a blocked task was removed instead.
-    #[cold]
-    fn choose_capped(&mut self) -> Option<NodeId> {
-        let cap = self.cap.fraction();
-        let group = self.groups.current();
-        let (slot, next) = self.rings.visit(group.current);
-        let stays = slot.deficit >= slot.units(group.order, cap).0;
-        let node = if stays { group.current } else { next };
-        let slot = self.rings.get_mut(node);
-        if slot.task & BLOCKED != 0 {
-            let task = slot.id();
-            self.leave(task);
-            return None;
-        }
-        let (one, allotment) = slot.units(group.order, cap);
-        slot.deficit = slot.deficit + if stays { 0 } else { allotment } - one;
-        debug_assert!(slot.deficit < 2 * one);
-        group.current = node;
-        self.groups.advance();
-        Some(node)
+        None
     }
 
     /// The order of the group that a queued task is in.
@@ -363,7 +362,7 @@ impl Gr3 {
         let weight = self.tasks[task.index()].weight;
         self.classes.insert(weight);
         let load = self.classes.total_weight();
-        assert!(load < (1 << 60) / self.cpus.len() as u64, "the weights times the cpus reach 2^60");
+        assert!(load < (1 << 56) / self.cpus.len() as u64, "the weights times the cpus reach 2^56");
         self.tasks[task.index()].arrival = self.arrivals;
         self.arrivals = self.arrivals.wrapping_add(1);
         if self.cap.exceeded_by(weight) {
@@ -443,14 +442,14 @@ impl Gr3 {
             self.start();
         }
         loop {
-            let node = self.choose();
-            let slot = *self.rings.get(node);
-            if slot.task & HELD == 0 {
-                return Some(self.hold(cpu, slot.id()));
+            let chosen = self.choose()?;
+            let task = TaskId(chosen & !HELD);
+            if chosen & HELD == 0 {
+                return Some(self.hold(cpu, task));
             }
             if crowded {
-                let home = self.tasks[slot.id().index()].holder as usize;
-                self.frontlogs.grant(&mut self.tasks, slot.id(), home, 1);
+                let home = self.tasks[task.index()].holder as usize;
+                self.frontlogs.grant(&mut self.tasks, task, home, 1);
             }
         }
     }
@@ -563,11 +562,7 @@ impl Policy for Gr3 {
         if self.cpus.len() > 1 {
             return self.pick_shared(cpu);
         }
-        if self.runnable == 0 {
-            return None;
-        }
-        let node = self.choose();
-        Some(self.rings.get(node).id())
+        self.choose().map(TaskId)
     }
 
     /// A quantum that was granted is used up, however long the task ran: the group was charged when
