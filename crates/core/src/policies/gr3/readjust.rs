@@ -130,7 +130,7 @@ impl Gr3 {
         for index in staying..self.capped.len() {
             let task = self.capped[index];
             let Task { weight, node, .. } = self.tasks[task.index()];
-            let flags = self.rings.get(node).task & BLOCKED;
+            let flags = self.rings.get(node).task & (BLOCKED | HELD);
             self.leave_ring(task, weight.order());
             let first = self.groups.get(order).filter(|group| !group.is_empty());
             let first = first.map(|group| group.current);
