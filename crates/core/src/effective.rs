@@ -37,10 +37,17 @@ impl Effective {
         Effective { parts: u64::from(weight.get()), of: 1 }
     }
 
-    /// A number of parts that need not be a weight.
+    /// φ = 1.
+    pub const ONE: Effective = Effective { parts: 1, of: 1 };
+
+    /// φ = `parts`/`of`.
+    ///
+    /// # Panics
+    /// When either is 0.
     #[must_use]
-    pub(crate) const fn parts(parts: u64) -> Effective {
-        Effective { parts, of: 1 }
+    pub const fn ratio(parts: u64, of: u32) -> Effective {
+        assert!(parts > 0 && of > 0, "no task counts for nothing");
+        Effective { parts, of }
     }
 
     /// Numerator and denominator of φ.
@@ -72,6 +79,9 @@ pub struct Start {
 }
 
 impl Start {
+    /// The start of virtual time.
+    pub const ZERO: Start = Start { whole: 0, part: 0, of: 1 };
+
     /// The whole nanoseconds, rounded down.
     #[inline]
     #[must_use]
@@ -154,14 +164,10 @@ impl Virtual {
         self.service_ns(new) + (service_ns - self.service_ns(old))
     }
 
-    /// This time, or `start` if that is later.
+    /// The later of this time and `start`.
     #[must_use]
     pub fn at_least(self, start: Start) -> Virtual {
-        if self.is_after(start) {
-            return self;
-        }
-        let (part, of) = (u128::from(start.part), u128::from(start.of));
-        Virtual { whole: i128::from(start.whole), part, of }
+        if self.is_after(start) { self } else { start.into() }
     }
 
     /// True if this time is later than `start`.
@@ -175,6 +181,13 @@ impl Virtual {
                 product(self.part, u128::from(start.of)) > product(u128::from(start.part), self.of)
             }
         }
+    }
+}
+
+impl From<Start> for Virtual {
+    fn from(start: Start) -> Virtual {
+        let (part, of) = (u128::from(start.part), u128::from(start.of));
+        Virtual { whole: i128::from(start.whole), part, of }
     }
 }
 

@@ -228,7 +228,6 @@ impl Dfs {
     }
 
     /// φ·S of a task, and φ.
-    #[expect(dead_code, reason = "for dfs_fa")]
     pub(super) fn service(&self, task: TaskId) -> (i128, Effective) {
         let task = &self.tasks[task.index()];
         (task.service_ns(), task.effective)
@@ -241,7 +240,6 @@ impl Dfs {
 
     /// The tasks whose start tags the last `wake`, `block`, `remove` or `set_weight` changed
     /// though they did not run, that of the call excepted.
-    #[expect(dead_code, reason = "for dfs_fa")]
     pub(super) fn moved(&self) -> &[TaskId] {
         &self.moved
     }
@@ -421,7 +419,7 @@ impl Dfs {
 
 /// v·Φ_f, rounded down.
 fn place_of(now: Virtual, per_cpu: u64) -> i128 {
-    now.service_ns(Effective::parts(per_cpu))
+    now.service_ns(Effective::ratio(per_cpu, 1))
 }
 
 impl Policy for Dfs {

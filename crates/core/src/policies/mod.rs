@@ -10,9 +10,11 @@ use crate::policy::{Policy, Setup};
 
 mod claims;
 pub mod dfs;
+pub mod dfs_fa;
 pub mod gr3;
 mod options;
 pub mod round_robin;
+pub mod sfs;
 mod ties;
 pub mod vtrr;
 pub mod wfq;
@@ -52,6 +54,8 @@ pub type Built = Result<Box<dyn Policy + Send>, BuildError>;
 pub const REGISTRY: &[Entry] = &[
     gr3::ENTRY,
     dfs::ENTRY,
+    dfs_fa::ENTRY,
+    sfs::ENTRY,
     round_robin::ENTRY,
     vtrr::ENTRY,
     wfq::HEAP,

@@ -4,11 +4,13 @@ mod heap;
 mod rings;
 mod scan;
 mod sorted;
+mod surplus;
 
 pub use heap::Heap;
 pub use rings::{NodeId, Rings};
 pub use scan::Scan;
 pub use sorted::{Hint, Keyed, Place, Sorted};
+pub use surplus::Surplus;
 
 use crate::policy::TaskId;
 

@@ -4,6 +4,8 @@
 
 use prorata::{Policy, TaskId, Weight};
 
+pub(crate) mod ticks;
+
 /// Length of a quantum: logical, so any will do; a prime shows what should not divide it.
 pub(crate) const QUANTUM_NS: u64 = 9973;
 

@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod disorder;
 mod model;
 
 use common::{Lockstep, QUANTUM_NS, start};
