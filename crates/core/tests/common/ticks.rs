@@ -21,13 +21,22 @@ impl Random {
     }
 
     /// From 0 to `end` − 1.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+    pub(crate) fn below(&mut self, end: u32) -> u32 {
+        (((self.next() >> 32) * u64::from(end)) >> 32) as u32
+    }
+
+    /// From 0 to `end` − 1.
+    pub(crate) fn index(&mut self, end: usize) -> usize {
+        self.below(u32::try_from(end).expect("a small index")) as usize
     }
 
     pub(crate) fn weights(&mut self, count: usize, most: u32) -> Vec<u32> {
-        (0..count).map(|_| 1 + self.below(u64::from(most)) as u32).collect()
+        (0..count).map(|_| 1 + self.below(most)).collect()
     }
+}
+
+fn id_of(index: usize) -> TaskId {
+    TaskId(u32::try_from(index).expect("a small index"))
 }
 
 /// What is not as in the ideal model.
@@ -38,9 +47,9 @@ pub(crate) struct Disorder {
     /// Quanta end after 1 to 10 ticks, not 10.
     pub(crate) variable: bool,
     /// How often in a thousand a task blocks at the end of its quantum, or wakes at a tick.
-    pub(crate) blocks: u64,
+    pub(crate) blocks: u32,
     /// How often in a thousand ticks a task changes its weight.
-    pub(crate) reweighs: u64,
+    pub(crate) reweighs: u32,
 }
 
 pub(crate) struct Ticks<P> {
@@ -87,9 +96,9 @@ impl<P: Policy> Ticks<P> {
         (0..self.running.len()).for_each(|cpu| self.end_quantum(cpu));
         self.wake_some();
         if self.random.below(1000) < self.disorder.reweighs {
-            let task = TaskId(self.random.below(self.blocked.len() as u64) as u32);
+            let task = id_of(self.random.index(self.blocked.len()));
             let bits = self.random.below(12);
-            let new = weight(1 + self.random.below(1 << bits) as u32);
+            let new = weight(1 + self.random.below(1 << bits));
             self.policy.set_weight(task, new, self.now_ns());
         }
         (0..self.running.len()).for_each(|cpu| self.pick(cpu));
@@ -118,7 +127,7 @@ impl<P: Policy> Ticks<P> {
         for id in 0..self.blocked.len() {
             if self.blocked[id] && self.random.below(1000) < self.disorder.blocks {
                 self.blocked[id] = false;
-                self.policy.wake(TaskId(id as u32), self.now_ns());
+                self.policy.wake(id_of(id), self.now_ns());
             }
         }
     }
@@ -129,7 +138,7 @@ impl<P: Policy> Ticks<P> {
         }
         let Some(task) = self.policy.pick(cpu, self.now_ns()) else { return };
         let any = self.disorder.variable || self.disorder.asynchronous && self.tick == 0;
-        let ticks = if any { 1 + self.random.below(QUANTUM_TICKS) } else { QUANTUM_TICKS };
+        let ticks = if any { 1 + u64::from(self.random.below(10)) } else { QUANTUM_TICKS };
         self.running[cpu] = Some((task, self.tick, self.tick + ticks));
     }
 

@@ -23,9 +23,9 @@ fn runs<P: Policy>(
 ) {
     for seed in 0..60 {
         let mut random = Random(seed);
-        let cpus = 1 + random.below(8) as usize;
-        let count = 1 + random.below(2 * cpus as u64 + 3) as usize;
-        let most = [3, 100, 100_000][random.below(3) as usize];
+        let cpus = 1 + random.index(8);
+        let count = 1 + random.index(2 * cpus + 3);
+        let most = [3, 100, 100_000][random.index(3)];
         let weights = random.weights(count, most);
         let setup = Setup::new(cpus, QUANTUM_NS);
         let policy = Measured::new(new(&setup), &setup);

@@ -15,15 +15,15 @@ use twin::Twin;
 fn follows_its_naive_twin() {
     for seed in 0..150 {
         let mut random = Random(seed);
-        let cpus = 1 + random.below(6) as usize;
-        let count = 1 + random.below(3 * cpus as u64 + 3) as usize;
-        let most = [3, 100, u64::from(u32::MAX)][random.below(3) as usize];
-        let weights = random.weights(count, most as u32);
+        let cpus = 1 + random.index(6);
+        let count = 1 + random.index(3 * cpus + 3);
+        let most = [3, 100, u32::MAX][random.index(3)];
+        let weights = random.weights(count, most);
         let disorder = Disorder {
             asynchronous: random.below(2) == 0,
             variable: random.below(2) == 0,
-            blocks: [0, 50][random.below(2) as usize],
-            reweighs: [0, 100][random.below(2) as usize],
+            blocks: [0, 50][random.index(2)],
+            reweighs: [0, 100][random.index(2)],
         };
         let setup = Setup::new(cpus, QUANTUM_NS);
         let policy = Checked::new(Sfs::new(&setup), &setup);
