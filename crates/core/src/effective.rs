@@ -5,16 +5,7 @@
 //! ([`Effective`]) that changes when *other* tasks come and go. [`Feasible`] keeps the set, and
 //! after every change it lists the at most 2P tasks whose φ is another one now.
 //!
-//! Service is kept as the whole number α = φ·S of nanoseconds, where S is the task's start tag.
-//! While φ stays, running for u ns is α + u, without rounding; a [`Start`] is S itself, the
-//! fraction α/φ, compared exactly. When φ changes, the task keeps its distance α − φ·v from the
-//! virtual time v, which is its service error ([`Virtual::carried`]); that, and an arrival at v,
-//! rounds α to a nanosecond of the task's own service. A fixed set that starts together at v = 0
-//! is never rounded.
-//!
-//! Keeping S instead, as the papers' formulas do when read literally, turns an error of one
-//! quantum into φ'/φ of them: a task that is half a quantum ahead at weight 1 and then gets weight
-//! 1000 would wait for 500 quanta of service to pass.
+//! Start tags in their terms, which are exact fractions, are in [`tags`](crate::tags).
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -270,6 +261,9 @@ impl Feasible {
     #[inline]
     #[must_use]
     pub fn per_cpu(&self) -> Effective {
+        if self.count() == 0 {
+            return Effective::ONE;
+        }
         if self.cap != Cap::NONE {
             let (parts, of) = self.cap.fraction();
             return Effective { parts, of };

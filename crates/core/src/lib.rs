@@ -36,6 +36,7 @@ pub mod ideal;
 pub mod policies;
 pub mod policy;
 pub mod queue;
+pub mod tags;
 pub mod virtual_time;
 pub mod weights;
 

@@ -65,7 +65,7 @@
 //!
 //! If the φ of a task changes, by [`Policy::set_weight`] or since others came or went, it keeps its
 //! distance φ·(S − v) from v, its service error. (The paper keeps S, which multiplies that error by
-//! φ'/φ: see [`effective`](crate::effective).) Slots go on counting from where they are. A task keeps
+//! φ'/φ: see [`tags`](crate::tags).) Slots go on counting from where they are. A task keeps
 //! the deadline that it was stamped with when it became eligible; recomputing the deadlines of all
 //! eligible tasks at every arrival, as the paper does, would cost O(N).
 //!
@@ -85,9 +85,10 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::{Bound, Cost, Entry, Ratio};
-use crate::effective::{Effective, Feasible, Start, Virtual};
+use crate::effective::{Effective, Start, Virtual};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::Heap;
+use crate::tags::{State, Tags};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "dfs",
@@ -124,42 +125,13 @@ pub enum Ties {
     Pd2,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Blocked,
-    Waiting,
-    Running,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Task {
-    weight: Weight,
-    /// φ; while blocked, what it was.
-    effective: Effective,
-    /// φ·(virtual start of the window): a whole number of quanta after the arrival.
-    window_ns: i128,
-    /// Service received in this window, below a quantum. φ·S = `window_ns` + `used_ns`.
+/// What DFS keeps of a task beside its tag.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    /// Service received in this window, below a quantum.
     used_ns: Nanos,
-    /// The slot in which it arrived or its φ changed; PD² counts group deadlines from there.
+    /// The slot in which the task arrived or its φ changed; PD² counts group deadlines from there.
     first_slot: i64,
-    state: State,
-}
-
-impl Task {
-    fn new(weight: Weight) -> Task {
-        Task {
-            weight,
-            effective: Effective::whole(weight),
-            window_ns: 0,
-            used_ns: 0,
-            first_slot: 0,
-            state: State::Blocked,
-        }
-    }
-
-    fn service_ns(&self) -> i128 {
-        self.window_ns + i128::from(self.used_ns)
-    }
 }
 
 /// The order in which eligible tasks run, but for the id.
@@ -179,15 +151,8 @@ pub struct Dfs {
     quantum_ns: Nanos,
     cpus: usize,
     ties: Ties,
-    /// The runnable tasks.
-    feasible: Feasible,
-    tasks: Vec<Task>,
-    /// Σ φS over the runnable tasks.
-    service_ns: i128,
-    /// v·Σφ is at least this: v does not go back when the mean does.
-    service_floor_ns: i128,
-    /// v while nothing is runnable.
-    idle: Virtual,
+    tags: Tags,
+    windows: Vec<Window>,
     /// A virtual time x is slot (x·Φ_f + `slot_offset`) / (q·Q), where Φ_f/Q = c.
     slot_offset: i128,
     /// The waiting tasks that may run.
@@ -196,8 +161,6 @@ pub struct Dfs {
     ineligible: Heap<Start>,
     /// The task that each cpu ran last.
     last: Vec<Option<TaskId>>,
-    /// The tasks whose φ·S moved with v at the last change of the set; at most 4P + 2.
-    moved: Vec<TaskId>,
 }
 
 impl Dfs {
@@ -208,46 +171,24 @@ impl Dfs {
             quantum_ns: setup.quantum_ns,
             cpus: setup.cpus,
             ties,
-            feasible: Feasible::new(setup.cpus),
-            tasks: Vec::new(),
-            service_ns: 0,
-            service_floor_ns: 0,
-            idle: Virtual::ZERO,
+            tags: Tags::new(setup.cpus),
+            windows: Vec::new(),
             slot_offset: 0,
             eligible: Heap::default(),
             ineligible: Heap::default(),
             last: alloc::vec![None; setup.cpus],
-            moved: Vec::with_capacity(4 * setup.cpus + 4),
         }
     }
 
-    /// The start tag S of a task.
-    pub(super) fn start_tag(&self, task: TaskId) -> Start {
-        let task = &self.tasks[task.index()];
-        task.effective.start(task.service_ns())
-    }
-
-    /// φ·S of a task, and φ.
-    pub(super) fn service(&self, task: TaskId) -> (i128, Effective) {
-        let task = &self.tasks[task.index()];
-        (task.service_ns(), task.effective)
-    }
-
-    /// True if the task waits for a cpu.
-    pub(super) fn is_waiting(&self, task: TaskId) -> bool {
-        self.tasks[task.index()].state == State::Waiting
-    }
-
-    /// The tasks whose start tags the last `wake`, `block`, `remove` or `set_weight` changed
-    /// though they did not run, that of the call excepted.
-    pub(super) fn moved(&self) -> &[TaskId] {
-        &self.moved
+    /// The start tags of all tasks.
+    pub(super) fn tags(&self) -> &Tags {
+        &self.tags
     }
 
     /// The eligible task that runs next on `cpu`; any waiting task if there is a cpu for each.
     pub(super) fn pick_eligible(&mut self, cpu: CpuId) -> Option<TaskId> {
         self.admit();
-        let task = if self.feasible.count() <= self.cpus {
+        let task = if self.tags.runnable().count() <= self.cpus {
             self.own_task(cpu)?
         } else {
             self.eligible.peek()?.0
@@ -259,59 +200,56 @@ impl Dfs {
     /// `task`, which waits, runs on `cpu`.
     pub(super) fn start_on(&mut self, cpu: CpuId, task: TaskId) {
         self.leave_queue(task);
-        self.tasks[task.index()].state = State::Running;
+        self.tags.run(task);
         self.last[cpu] = Some(task);
     }
 
     fn own_task(&self, cpu: CpuId) -> Option<TaskId> {
-        let kept = self.last[cpu].filter(|&task| self.is_waiting(task));
+        let kept = self.last[cpu].filter(|&task| self.tags.state(task) == State::Waiting);
         let other = || self.eligible.peek().map(|(task, _)| task);
         kept.or_else(other).or_else(|| self.ineligible.peek().map(|(task, _)| task))
     }
 
-    /// v, the virtual time.
-    fn now(&self) -> Virtual {
-        if self.feasible.count() == 0 {
-            return self.idle;
-        }
-        self.feasible.virtual_time(self.service_ns.max(self.service_floor_ns))
-    }
-
     /// Stamps the tasks that have become eligible with their deadlines.
     fn admit(&mut self) {
-        let slot_ns = i128::from(self.quantum_ns) * self.feasible.busy_cpus() as i128;
-        let so_far_ns = self.service_ns.max(self.service_floor_ns);
+        let slot_ns = i128::from(self.quantum_ns) * self.tags.runnable().busy_cpus() as i128;
         // v + q/c
-        let horizon = self.feasible.virtual_time(so_far_ns + slot_ns);
+        let horizon = self.tags.mean_after(slot_ns);
         while let Some((task, &window)) = self.ineligible.peek() {
             if !horizon.is_after(window) {
                 break;
             }
             self.ineligible.pop();
-            self.eligible.insert(task, self.priority(&self.tasks[task.index()]));
+            self.eligible.insert(task, self.priority(task));
         }
     }
 
-    fn priority(&self, task: &Task) -> Priority {
-        let quantum_ns = i128::from(self.quantum_ns);
-        let finish = task.effective.start(task.window_ns + quantum_ns);
-        let (slot, inside) = self.slot_of(finish);
-        let deadline = slot + i64::from(inside);
+    /// The virtual start of the window that is `windows` after the one of `task`.
+    fn window(&self, task: TaskId, windows: u32) -> Start {
+        let used_ns = self.windows[task.index()].used_ns;
+        let later_ns = i128::from(self.quantum_ns) * i128::from(windows);
+        self.tags.start_after(task, later_ns - i128::from(used_ns))
+    }
+
+    fn priority(&self, task: TaskId) -> Priority {
+        let (deadline, raised) = self.first_slot_from(self.window(task, 1));
         let then = match self.ties {
-            Ties::Paper => {
-                let (slot, inside) =
-                    self.slot_of(task.effective.start(task.window_ns + 2 * quantum_ns));
-                slot + i64::from(inside)
-            }
-            Ties::Pd2 if inside => -self.group_deadline(task, deadline),
+            Ties::Paper => self.first_slot_from(self.window(task, 2)).0,
+            Ties::Pd2 if raised => -self.group_deadline(task, deadline),
             Ties::Pd2 => 0,
         };
-        Priority { deadline, exact: !inside, then }
+        Priority { deadline, exact: !raised, then }
+    }
+
+    /// The first slot that begins no earlier than `time`, and whether it begins later.
+    fn first_slot_from(&self, time: Start) -> (i64, bool) {
+        let (slot, inside) = self.slot_of(time);
+        (slot + i64::from(inside), inside)
     }
 
     /// The slot in which a virtual time lies, and whether it lies inside and not at its start.
     fn slot_of(&self, time: Start) -> (i64, bool) {
-        let (per_cpu, of) = self.feasible.per_cpu().fraction();
+        let (per_cpu, of) = self.tags.runnable().per_cpu().fraction();
         let (part, parts) = time.part();
         let part = u128::from(part) * u128::from(per_cpu);
         let (part, rest) = (part / u128::from(parts), part % u128::from(parts));
@@ -325,26 +263,26 @@ impl Dfs {
     /// The end of the chain of overlapping windows that begins with the one that ends at
     /// `deadline`: for u ≥ 1/2, ⌈⌈d·(1−u)⌉/(1−u)⌉ counted from the task's first slot; for a
     /// lighter task there is no chain.
-    fn group_deadline(&self, task: &Task, deadline: i64) -> i64 {
-        let (weight, of) = task.effective.fraction();
-        let (per_cpu, per_cpu_of) = self.feasible.per_cpu().fraction();
+    fn group_deadline(&self, task: TaskId, deadline: i64) -> i64 {
+        let (weight, of) = self.tags.effective(task).fraction();
+        let (per_cpu, per_cpu_of) = self.tags.runnable().per_cpu().fraction();
         // u = used/all.
         let used = u128::from(weight) * u128::from(per_cpu_of);
         let all = u128::from(per_cpu) * u128::from(of);
         if 2 * used < all {
             return 0;
         }
-        let slots = u128::try_from(deadline - task.first_slot).unwrap_or(0);
+        let first_slot = self.windows[task.index()].first_slot;
+        let slots = u128::try_from(deadline - first_slot).unwrap_or(0);
         let Some(unused) = all.checked_sub(used).filter(|&unused| unused > 0) else {
             return i64::MAX;
         };
         let idle_slots = (slots * unused).div_ceil(all);
-        i64::try_from((idle_slots * all).div_ceil(unused)).unwrap_or(i64::MAX) + task.first_slot
+        i64::try_from((idle_slots * all).div_ceil(unused)).unwrap_or(i64::MAX) + first_slot
     }
 
     fn enter_queue(&mut self, task: TaskId) {
-        let known = &self.tasks[task.index()];
-        self.ineligible.insert(task, known.effective.start(known.window_ns));
+        self.ineligible.insert(task, self.window(task, 0));
     }
 
     fn leave_queue(&mut self, task: TaskId) {
@@ -353,116 +291,62 @@ impl Dfs {
         }
     }
 
-    /// The set of runnable tasks changes as `change` does, at virtual time `now`: everybody keeps
-    /// the distance from v, and slots go on from where they are.
-    fn change_set(&mut self, now: Virtual, change: impl FnOnce(&mut Feasible)) {
-        let (per_cpu, of) = self.feasible.per_cpu().fraction();
-        let place = place_of(now, per_cpu) + self.slot_offset;
-        change(&mut self.feasible);
-        let (new_per_cpu, new_of) = self.feasible.per_cpu().fraction();
+    /// The set of runnable tasks changes as `change` does, at virtual time v: slots go on from
+    /// where they are, and the tasks whose tags moved are queued anew.
+    fn change_set(&mut self, change: impl FnOnce(&mut Tags, Virtual)) {
+        let now = self.tags.mean();
+        let (per_cpu, of) = self.tags.runnable().per_cpu().fraction();
+        let place = now.service_ns(Effective::ratio(per_cpu, 1)) + self.slot_offset;
+        change(&mut self.tags, now);
+        let (new_per_cpu, new_of) = self.tags.runnable().per_cpu().fraction();
         let place = (place * i128::from(new_of)).div_euclid(i128::from(of));
-        self.slot_offset = place - place_of(now, new_per_cpu);
-        let busy = self.feasible.busy_cpus() as i128;
-        self.service_floor_ns = now.service_ns(self.feasible.per_cpu()) * busy;
-        for i in 0..self.feasible.changed().len() {
-            let (task, old) = self.feasible.changed()[i];
-            self.moved.push(task);
-            self.carry(task, now, old);
+        self.slot_offset = place - now.service_ns(Effective::ratio(new_per_cpu, 1));
+        for i in 0..self.tags.moved().len() {
+            let task = self.tags.moved()[i];
+            self.windows[task.index()].first_slot = self.slot_of(self.window(task, 0)).0;
+            if self.tags.state(task) == State::Waiting {
+                self.leave_queue(task);
+                self.enter_queue(task);
+            }
         }
     }
-
-    /// `task` of the set had φ = `old` until now.
-    fn carry(&mut self, task: TaskId, now: Virtual, old: Effective) {
-        let new = self.feasible.effective(task);
-        let known = &mut self.tasks[task.index()];
-        let window_ns = now.carried(known.window_ns, old, new);
-        self.service_ns += window_ns - known.window_ns;
-        (known.window_ns, known.effective) = (window_ns, new);
-        self.tasks[task.index()].first_slot = self.slot_of(new.start(window_ns)).0;
-        if self.is_waiting(task) {
-            self.leave_queue(task);
-            self.enter_queue(task);
-        }
-    }
-
-    /// Where `task` resumes: at v, or where it was if that is ahead of v.
-    fn resume_at(&mut self, task: TaskId, now: Virtual) {
-        let new = self.feasible.effective(task);
-        let ahead = !now.is_after(self.start_tag(task));
-        let known = &mut self.tasks[task.index()];
-        if ahead {
-            known.window_ns = now.carried(known.window_ns, known.effective, new);
-        } else {
-            (known.window_ns, known.used_ns) = (now.service_ns(new), 0);
-        }
-        known.effective = new;
-        known.state = State::Waiting;
-        self.service_ns += self.tasks[task.index()].service_ns();
-        let window = new.start(self.tasks[task.index()].window_ns);
-        self.tasks[task.index()].first_slot = self.slot_of(window).0;
-        self.enter_queue(task);
-    }
-
-    fn leave_set(&mut self, task: TaskId) {
-        let now = self.now();
-        self.moved.clear();
-        self.leave_queue(task);
-        self.service_ns -= self.tasks[task.index()].service_ns();
-        self.tasks[task.index()].state = State::Blocked;
-        self.change_set(now, |feasible| feasible.remove(task));
-        if self.feasible.count() == 0 {
-            self.idle = now.at_least(self.start_tag(task));
-            debug_assert_eq!(self.service_ns, 0, "nobody is left");
-        }
-    }
-}
-
-/// v·Φ_f, rounded down.
-fn place_of(now: Virtual, per_cpu: u64) -> i128 {
-    now.service_ns(Effective::ratio(per_cpu, 1))
 }
 
 impl Policy for Dfs {
     fn add(&mut self, task: TaskId, weight: Weight) {
-        if self.tasks.len() <= task.index() {
-            let ids = task.index() + 1;
-            self.tasks.resize(ids, Task::new(weight));
-            self.feasible.reserve(ids);
+        self.tags.add(task, weight);
+        let ids = task.index() + 1;
+        if self.windows.len() < ids {
+            self.windows.resize(ids, Window::default());
             self.eligible.reserve(ids);
             self.ineligible.reserve(ids);
         }
-        self.tasks[task.index()] = Task::new(weight);
+        self.windows[task.index()] = Window::default();
     }
 
-    fn remove(&mut self, task: TaskId, _now_ns: Nanos) {
-        self.moved.clear();
-        if self.is_waiting(task) {
-            self.leave_set(task);
+    fn remove(&mut self, task: TaskId, now_ns: Nanos) {
+        if self.tags.state(task) == State::Waiting {
+            self.block(task, now_ns);
         }
     }
 
     fn set_weight(&mut self, task: TaskId, weight: Weight, _now_ns: Nanos) {
-        self.moved.clear();
-        self.tasks[task.index()].weight = weight;
-        if self.tasks[task.index()].state == State::Blocked {
-            return;
-        }
-        let (now, old) = (self.now(), self.tasks[task.index()].effective);
-        self.change_set(now, |feasible| feasible.remove(task));
-        self.change_set(now, |feasible| feasible.insert(task, weight));
-        self.carry(task, now, old);
+        self.change_set(|tags, now| tags.set_weight(task, weight, now));
     }
 
     fn wake(&mut self, task: TaskId, _now_ns: Nanos) {
-        let now = self.now();
-        self.moved.clear();
-        let weight = self.tasks[task.index()].weight;
-        self.change_set(now, |feasible| feasible.insert(task, weight));
-        self.resume_at(task, now);
+        let ahead = !self.tags.mean().is_after(self.tags.start(task));
+        self.change_set(|tags, now| tags.wake(task, now));
+        if !ahead {
+            self.windows[task.index()].used_ns = 0;
+        }
+        self.windows[task.index()].first_slot = self.slot_of(self.window(task, 0)).0;
+        self.enter_queue(task);
     }
 
     fn block(&mut self, task: TaskId, _now_ns: Nanos) {
-        self.leave_set(task);
+        self.leave_queue(task);
+        self.change_set(|tags, now| tags.leave(task, now));
     }
 
     fn pick(&mut self, cpu: CpuId, _now_ns: Nanos) -> Option<TaskId> {
@@ -470,14 +354,12 @@ impl Policy for Dfs {
     }
 
     fn charge(&mut self, task: TaskId, used_ns: Nanos, _now_ns: Nanos) {
-        self.service_ns += i128::from(used_ns);
-        let known = &mut self.tasks[task.index()];
-        known.used_ns += used_ns;
-        if known.used_ns >= self.quantum_ns {
-            known.used_ns -= self.quantum_ns;
-            known.window_ns += i128::from(self.quantum_ns);
+        self.tags.charge(task, used_ns);
+        let window = &mut self.windows[task.index()];
+        window.used_ns += used_ns;
+        if window.used_ns >= self.quantum_ns {
+            window.used_ns -= self.quantum_ns;
         }
-        known.state = State::Waiting;
         self.enter_queue(task);
     }
 }

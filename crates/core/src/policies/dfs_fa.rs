@@ -34,6 +34,7 @@ use super::{Cost, Entry};
 use crate::effective::Start;
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::{Heap, Surplus};
+use crate::tags::State;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "dfs-fa",
@@ -78,22 +79,17 @@ impl DfsFa {
 
     /// `task` of the set has another start tag, or another state, than before.
     fn refresh(&mut self, task: TaskId) {
-        self.starts.update(task, self.dfs.start_tag(task));
-        if self.dfs.is_waiting(task) {
-            let (service_ns, effective) = self.dfs.service(task);
-            self.auxiliary.insert(task, service_ns, effective);
+        let tags = self.dfs.tags();
+        self.starts.update(task, tags.start(task));
+        if tags.state(task) == State::Waiting {
+            self.auxiliary.insert(task, tags.service_ns(task), tags.effective(task));
         }
     }
 
     fn refresh_moved(&mut self) {
-        for i in 0..self.dfs.moved().len() {
-            self.refresh(self.dfs.moved()[i]);
+        for i in 0..self.dfs.tags().moved().len() {
+            self.refresh(self.dfs.tags().moved()[i]);
         }
-    }
-
-    fn leave(&mut self, task: TaskId) {
-        self.starts.remove(task);
-        self.auxiliary.remove(task);
     }
 }
 
@@ -105,29 +101,27 @@ impl Policy for DfsFa {
     }
 
     fn remove(&mut self, task: TaskId, now_ns: Nanos) {
-        self.dfs.remove(task, now_ns);
-        self.leave(task);
-        self.refresh_moved();
+        if self.dfs.tags().state(task) == State::Waiting {
+            self.block(task, now_ns);
+        }
     }
 
     fn set_weight(&mut self, task: TaskId, weight: Weight, now_ns: Nanos) {
         self.dfs.set_weight(task, weight, now_ns);
         self.refresh_moved();
-        if self.starts.contains(task) {
-            self.refresh(task);
-        }
     }
 
     fn wake(&mut self, task: TaskId, now_ns: Nanos) {
         self.dfs.wake(task, now_ns);
-        self.starts.insert(task, self.dfs.start_tag(task));
+        self.starts.insert(task, self.dfs.tags().start(task));
         self.refresh(task);
         self.refresh_moved();
     }
 
     fn block(&mut self, task: TaskId, now_ns: Nanos) {
         self.dfs.block(task, now_ns);
-        self.leave(task);
+        self.starts.remove(task);
+        self.auxiliary.remove(task);
         self.refresh_moved();
     }
 

@@ -13,9 +13,8 @@
 //! start tag of the task that ran last.
 //!
 //! Weights are made feasible (see [`effective`](crate::effective)): SFS is the paper that
-//! introduced this. Where the φ of a task changes because others came or went, the task keeps its
-//! surplus, not its S: a light task that is a quantum ahead and becomes heavy would otherwise be
-//! φ'/φ quanta ahead.
+//! introduced this. When the φ of a task changes, by its own weight or because others came or went,
+//! the task keeps its surplus, where the paper keeps S (see [`tags`](crate::tags)).
 //!
 //! # Order without sorting
 //!
@@ -33,12 +32,12 @@
 //! task has a cpu.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use super::{Bound, Cost, Entry};
-use crate::effective::{Effective, Feasible, Start, Virtual};
+use crate::effective::Start;
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::{Heap, Surplus};
+use crate::tags::{State, Tags};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "sfs",
@@ -52,29 +51,10 @@ pub(super) const ENTRY: Entry = Entry {
     build: |setup, _| Ok(Box::new(Sfs::new(setup))),
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Blocked,
-    Waiting,
-    Running,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Task {
-    weight: Weight,
-    /// φ; while blocked, what it was.
-    effective: Effective,
-    /// φ·S.
-    service_ns: i128,
-    state: State,
-}
-
 /// Surplus fair scheduling. See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub struct Sfs {
-    /// The runnable tasks.
-    feasible: Feasible,
-    tasks: Vec<Task>,
+    tags: Tags,
     /// The runnable tasks by start tag.
     starts: Heap<Start>,
     /// The waiting tasks by surplus.
@@ -88,8 +68,7 @@ impl Sfs {
     #[must_use]
     pub fn new(setup: &Setup) -> Sfs {
         Sfs {
-            feasible: Feasible::new(setup.cpus),
-            tasks: Vec::new(),
+            tags: Tags::new(setup.cpus),
             starts: Heap::default(),
             waiting: Surplus::default(),
             now: Start::ZERO,
@@ -104,108 +83,70 @@ impl Sfs {
         self.waiting.advance(self.now);
     }
 
-    /// Every task whose φ changed with the set keeps its surplus.
-    fn carry_others(&mut self) {
-        for i in 0..self.feasible.changed().len() {
-            let (task, old) = self.feasible.changed()[i];
-            self.carry(task, old);
+    /// The start tag of `task`, or its state, is another one than before.
+    fn refresh(&mut self, task: TaskId) {
+        self.starts.update(task, self.tags.start(task));
+        if self.tags.state(task) == State::Waiting {
+            let (service_ns, effective) = (self.tags.service_ns(task), self.tags.effective(task));
+            self.waiting.insert(task, service_ns, effective);
         }
     }
 
-    /// `task` of the set had φ = `old` until now; it keeps its surplus.
-    fn carry(&mut self, task: TaskId, old: Effective) {
-        let effective = self.feasible.effective(task);
-        let known = &mut self.tasks[task.index()];
-        known.service_ns = Virtual::from(self.now).carried(known.service_ns, old, effective);
-        known.effective = effective;
-        self.starts.update(task, effective.start(known.service_ns));
-        if known.state == State::Waiting {
-            self.waiting.insert(task, known.service_ns, effective);
-        }
-    }
-
-    fn leave_set(&mut self, task: TaskId) {
-        self.advance();
-        let start = self.starts.remove(task).expect("it is runnable");
-        self.waiting.remove(task);
-        self.tasks[task.index()].state = State::Blocked;
-        self.feasible.remove(task);
-        self.carry_others();
-        if self.feasible.count() == 0 {
-            self.now = self.now.max(start);
+    fn refresh_moved(&mut self) {
+        for i in 0..self.tags.moved().len() {
+            self.refresh(self.tags.moved()[i]);
         }
     }
 }
 
 impl Policy for Sfs {
     fn add(&mut self, task: TaskId, weight: Weight) {
-        let effective = Effective::whole(weight);
-        let new = Task { weight, effective, service_ns: 0, state: State::Blocked };
-        if self.tasks.len() <= task.index() {
-            let ids = task.index() + 1;
-            self.tasks.resize(ids, new);
-            self.feasible.reserve(ids);
-            self.starts.reserve(ids);
-            self.waiting.reserve(ids);
-        }
-        self.tasks[task.index()] = new;
+        self.tags.add(task, weight);
+        self.starts.reserve(task.index() + 1);
+        self.waiting.reserve(task.index() + 1);
     }
 
-    fn remove(&mut self, task: TaskId, _now_ns: Nanos) {
-        if self.tasks[task.index()].state == State::Waiting {
-            self.leave_set(task);
+    fn remove(&mut self, task: TaskId, now_ns: Nanos) {
+        if self.tags.state(task) == State::Waiting {
+            self.block(task, now_ns);
         }
     }
 
     fn set_weight(&mut self, task: TaskId, weight: Weight, _now_ns: Nanos) {
-        self.tasks[task.index()].weight = weight;
-        if self.tasks[task.index()].state == State::Blocked {
-            return;
-        }
         self.advance();
-        let old = self.tasks[task.index()].effective;
-        self.feasible.remove(task);
-        self.carry_others();
-        self.feasible.insert(task, weight);
-        self.carry_others();
-        self.carry(task, old);
+        self.tags.set_weight(task, weight, self.now.into());
+        self.refresh_moved();
     }
 
     fn wake(&mut self, task: TaskId, _now_ns: Nanos) {
         self.advance();
-        let known = self.tasks[task.index()];
-        self.feasible.insert(task, known.weight);
-        self.carry_others();
-        let effective = self.feasible.effective(task);
-        let now = Virtual::from(self.now);
-        let service_ns = if known.effective.start(known.service_ns) > self.now {
-            now.carried(known.service_ns, known.effective, effective)
-        } else {
-            now.service_ns(effective)
-        };
-        let state = State::Waiting;
-        self.tasks[task.index()] = Task { weight: known.weight, effective, service_ns, state };
-        self.starts.insert(task, effective.start(service_ns));
-        self.waiting.insert(task, service_ns, effective);
+        self.tags.wake(task, self.now.into());
+        self.starts.insert(task, self.tags.start(task));
+        self.refresh(task);
+        self.refresh_moved();
     }
 
     fn block(&mut self, task: TaskId, _now_ns: Nanos) {
-        self.leave_set(task);
+        self.advance();
+        self.tags.leave(task, self.now.into());
+        let start = self.starts.remove(task).expect("it was runnable");
+        self.waiting.remove(task);
+        self.refresh_moved();
+        if self.tags.runnable().count() == 0 {
+            self.now = self.now.max(start);
+        }
     }
 
     fn pick(&mut self, _cpu: CpuId, _now_ns: Nanos) -> Option<TaskId> {
         self.advance();
         let task = self.waiting.peek()?;
         self.waiting.remove(task);
-        self.tasks[task.index()].state = State::Running;
+        self.tags.run(task);
         Some(task)
     }
 
     fn charge(&mut self, task: TaskId, used_ns: Nanos, _now_ns: Nanos) {
-        let known = &mut self.tasks[task.index()];
-        known.service_ns += i128::from(used_ns);
-        known.state = State::Waiting;
-        self.starts.update(task, known.effective.start(known.service_ns));
-        self.waiting.insert(task, known.service_ns, known.effective);
+        self.tags.charge(task, used_ns);
+        self.refresh(task);
     }
 }
