@@ -31,9 +31,11 @@ struct Record {
     since: u128,
     /// Service that fell due while the task waited, in ns · 2^32.
     owed: u128,
+    /// When it came into its state: no more than the time since can fall due on one cpu.
+    since_ns: Nanos,
 }
 
-const UNKNOWN: Record = Record { state: State::Unknown, weight: 0, since: 0, owed: 0 };
+const UNKNOWN: Record = Record { state: State::Unknown, weight: 0, since: 0, owed: 0, since_ns: 0 };
 
 #[derive(Clone, Copy, Debug)]
 struct Cpu {
@@ -166,6 +168,7 @@ impl<P: Policy> Checked<P> {
         let record = &mut self.tasks[task.index()];
         record.state = state;
         record.owed = 0;
+        record.since_ns = self.now_ns;
     }
 
     fn note_change(&mut self) {
@@ -188,12 +191,13 @@ impl<P: Policy> Checked<P> {
         let Some(patience) = self.patience else { return };
         self.settle(task);
         let record = self.tasks[task.index()];
+        let owed = record.owed.min(u128::from(self.now_ns - record.since_ns) << 32);
         assert!(
-            record.state != State::Waiting || record.owed <= patience,
+            record.state != State::Waiting || owed <= patience,
             "policy: pick at {} ns: {task:?} of weight {} waits while {} ns fell due to it",
             self.now_ns,
             record.weight,
-            record.owed >> 32,
+            owed >> 32,
         );
     }
 

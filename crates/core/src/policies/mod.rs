@@ -43,11 +43,14 @@ pub struct Entry {
     /// Options that it takes, each with its default and meaning.
     pub options: &'static [(&'static str, &'static str, &'static str)],
     /// Builds it.
-    pub build: fn(&Setup, &mut Options<'_>) -> Built,
+    pub build: Builder,
 }
 
 /// A policy that can be handed to another thread, or why it could not be built.
 pub type Built = Result<Box<dyn Policy + Send>, BuildError>;
+
+/// Builds a policy from what the user asked for.
+pub type Builder = fn(&Setup, &mut Options<'_>) -> Built;
 
 /// Every policy, in the order in which they are listed to users.
 #[rustfmt::skip] // one line each

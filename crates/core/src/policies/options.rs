@@ -7,8 +7,8 @@ use core::str::FromStr;
 
 use super::BuildError;
 
-/// Options as the user typed them; a policy takes what it knows.
-#[derive(Clone, Debug)]
+/// Options as the user typed them, by default none; a policy takes what it knows.
+#[derive(Clone, Debug, Default)]
 pub struct Options<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Options<'a> {
