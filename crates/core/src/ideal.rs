@@ -320,6 +320,11 @@ impl ServiceErrors {
         }
     }
 
+    /// Makes room for tasks below `tasks`, so that no more than that is taken.
+    pub fn reserve(&mut self, tasks: usize) {
+        self.tasks.reserve_exact(tasks.saturating_sub(self.tasks.len()));
+    }
+
     /// Makes `task` known, blocked; its error is 0, whatever a task of this id had before.
     pub fn add(&mut self, task: TaskId, weight: Weight) {
         if self.tasks.len() <= task.index() {

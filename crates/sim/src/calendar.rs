@@ -1,0 +1,154 @@
+//! The event queue: what is due next.
+//!
+//! A radix heap on digits of eight bits, kept in lists through the entries themselves. Time never
+//! goes back, so an entry only needs to be told from the current time by its highest differing
+//! digit: that digit's place is its *level*, its value its *slot*. The earliest entry is in the
+//! first slot of the lowest level; when a slot of a higher level is opened, its earliest time
+//! becomes the current time and the rest falls to lower levels. An entry falls at most once per
+//! level, a slot with one entry is answered at once: O(1) for all that a simulation does.
+
+use prorata::Nanos;
+
+const NIL: u32 = u32::MAX;
+const DIGIT_BITS: u32 = 8;
+const SLOTS: usize = 1 << DIGIT_BITS;
+const LEVELS: usize = (Nanos::BITS / DIGIT_BITS) as usize;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at_ns: Nanos,
+    next: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Level {
+    /// The first entry of each slot.
+    head: [u32; SLOTS],
+    /// Bit s: slot s holds an entry.
+    occupied: [u64; SLOTS / 64],
+}
+
+/// Entries `0..size`, each of which may be due at one time. 16 bytes an entry.
+#[derive(Clone, Debug)]
+pub struct Calendar {
+    now_ns: Nanos,
+    levels: Box<[Level; LEVELS]>,
+    /// Bit l: level l holds an entry.
+    occupied: u8,
+    entries: Vec<Entry>,
+}
+
+impl Calendar {
+    /// An empty calendar at time 0, for entries below `size`, which is below 2^32−1.
+    #[must_use]
+    pub fn new(size: usize) -> Calendar {
+        assert!(u32::try_from(size).is_ok_and(|size| size < NIL));
+        let level = || Level { head: [NIL; SLOTS], occupied: [0; SLOTS / 64] };
+        Calendar {
+            now_ns: 0,
+            levels: Box::new(std::array::from_fn(|_| level())),
+            occupied: 0,
+            entries: vec![Entry { at_ns: 0, next: NIL }; size],
+        }
+    }
+
+    /// Makes `entry`, which is not in the calendar, due at `at_ns`, not before the last time
+    /// that `pop` returned.
+    #[inline]
+    pub fn insert(&mut self, entry: u32, at_ns: Nanos) {
+        debug_assert!(at_ns >= self.now_ns, "{at_ns} is past at {}", self.now_ns);
+        let differing = 63 - ((at_ns ^ self.now_ns) | 1).leading_zeros();
+        let level = differing / DIGIT_BITS;
+        let slot = usize::from((at_ns >> (level * DIGIT_BITS)).to_le_bytes()[0]);
+        self.occupied |= 1 << level;
+        let level = &mut self.levels[level as usize];
+        level.occupied[slot / 64] |= 1 << (slot % 64);
+        self.entries[entry as usize] = Entry { at_ns, next: level.head[slot] };
+        level.head[slot] = entry;
+    }
+
+    /// Replaces `due` by all entries of the earliest time, in increasing order, removes them, and
+    /// returns that time.
+    #[inline]
+    pub fn pop(&mut self, due: &mut Vec<u32>) -> Option<Nanos> {
+        due.clear();
+        if self.occupied == 0 {
+            return None;
+        }
+        let mut entry = self.open(self.occupied.trailing_zeros() as usize);
+        self.now_ns = self.earliest(entry);
+        while entry != NIL {
+            let Entry { at_ns, next } = self.entries[entry as usize];
+            if at_ns == self.now_ns {
+                due.push(entry);
+            } else {
+                self.insert(entry, at_ns);
+            }
+            entry = next;
+        }
+        if due.len() > 1 {
+            due.sort_unstable();
+        }
+        Some(self.now_ns)
+    }
+
+    /// Empties the first slot of level `l` and returns its list.
+    fn open(&mut self, l: usize) -> u32 {
+        let level = &mut self.levels[l];
+        let word = level.occupied.iter().position(|&w| w != 0).expect("the level is occupied");
+        let slot = word * 64 + level.occupied[word].trailing_zeros() as usize;
+        level.occupied[word] &= level.occupied[word] - 1;
+        if level.occupied == [0; SLOTS / 64] {
+            self.occupied &= !(1 << l);
+        }
+        std::mem::replace(&mut level.head[slot], NIL)
+    }
+
+    fn earliest(&self, mut entry: u32) -> Nanos {
+        let mut earliest = Nanos::MAX;
+        while entry != NIL {
+            let Entry { at_ns, next } = self.entries[entry as usize];
+            earliest = earliest.min(at_ns);
+            entry = next;
+        }
+        earliest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::cmp::Reverse;
+    use std::collections::BinaryHeap;
+
+    proptest! {
+        /// Against a binary heap: the same entries at the same times.
+        #[test]
+        fn pops_what_a_heap_pops(
+            first in proptest::collection::vec(0u64..1 << 40, 1..50),
+            lengths in proptest::collection::vec((0u32..45, any::<u64>()), 0..200),
+        ) {
+            let mut calendar = Calendar::new(first.len());
+            let mut heap = BinaryHeap::new();
+            for (entry, &at_ns) in (0u32..).zip(&first) {
+                calendar.insert(entry, at_ns);
+                heap.push(Reverse((at_ns, entry)));
+            }
+            let mut lengths = lengths.into_iter();
+            let mut due = vec![];
+            while let Some(now_ns) = calendar.pop(&mut due) {
+                for &entry in &due {
+                    prop_assert_eq!(heap.pop(), Some(Reverse((now_ns, entry))));
+                }
+                for &entry in &due {
+                    let Some((bits, random)) = lengths.next() else { continue };
+                    let at_ns = now_ns + (random & ((1 << bits) - 1));
+                    calendar.insert(entry, at_ns);
+                    heap.push(Reverse((at_ns, entry)));
+                }
+            }
+            prop_assert!(heap.is_empty());
+        }
+    }
+}

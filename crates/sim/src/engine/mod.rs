@@ -1,0 +1,610 @@
+//! The discrete-event engine: drives a [`Policy`] through a [`Workload`].
+//!
+//! At every instant at which something is due, in this order: the cpus whose run ended, in index
+//! order, charge their task, which then goes on with its program (it blocks, leaves, or waits for
+//! its next turn); tasks whose arrival or sleep is due wake, in the order of their ids; then the
+//! free cpus pick, in index order. Nothing else decides anything, so a workload and a seed have
+//! one outcome.
+
+use prorata::ideal::ServiceErrors;
+use prorata::{CpuId, Nanos, Policy, TaskId};
+
+use crate::calendar::Calendar;
+use crate::machine::{IdleLook, Machine};
+use crate::observer::{End, Observer, Run};
+use crate::outcome::{Evidence, Outcome};
+use crate::random::Random;
+use crate::workload::{Group, Op, Workload};
+
+mod cpu_set;
+mod latency;
+
+use cpu_set::CpuSet;
+pub(crate) use latency::{Latencies, Waits};
+
+/// Steps that a program may take without any time passing.
+const MAX_STEPS: u32 = 100_000;
+
+/// Why a simulation stopped.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SimulationError {
+    /// The workload cannot be simulated.
+    #[error("{0}")]
+    Workload(String),
+    /// A program would go on for ever at one instant.
+    #[error(
+        "task {task} took {MAX_STEPS} steps of its program at {at_ns} ns without running or \
+             sleeping: put something that takes time into its loop"
+    )]
+    Stuck {
+        /// The task's name.
+        task: String,
+        /// When.
+        at_ns: Nanos,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Will arrive.
+    Absent,
+    Blocked,
+    /// Waiting since a wake-up.
+    Woken,
+    /// Waiting since it ran.
+    Preempted,
+    Running,
+    Exited,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task {
+    /// What is left of the current [`Op::Run`].
+    left_ns: Nanos,
+    /// Since when it waits, if it does.
+    since_ns: Nanos,
+    random: Random,
+    pub(crate) wait_ns: Nanos,
+    /// Times it got a cpu that had run something else.
+    pub(crate) switches: u64,
+    pub(crate) migrations: u64,
+    pub(crate) wakeups: u64,
+    /// The next op of its program.
+    next_op: u32,
+    pub(crate) group: u32,
+    /// The cpu it last ran on; [`NO_CPU`] at first.
+    last_cpu: u32,
+    state: State,
+}
+
+const NO_CPU: u32 = u32::MAX;
+const NO_TASK: TaskId = TaskId(u32::MAX);
+
+#[derive(Clone, Copy, Debug)]
+struct Cpu {
+    /// `NO_TASK` if it idles.
+    running: TaskId,
+    /// The task that ran last.
+    last: TaskId,
+    started_ns: Nanos,
+    /// The task's work has advanced up to then; later than now while a switch is paid for.
+    worked_ns: Nanos,
+    quantum_end_ns: Nanos,
+    /// True if a look while idle is in the calendar.
+    looks: bool,
+    /// True until its first quantum.
+    fresh: bool,
+    random: Random,
+}
+
+/// What a task does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Run,
+    /// Run, after the others had a turn.
+    Yield,
+    SleepUntil(Nanos),
+    Exit,
+}
+
+/// A simulation. See the [module documentation](self).
+pub struct Engine<'w, P, O> {
+    workload: &'w Workload,
+    machine: Machine,
+    policy: P,
+    observer: O,
+    errors: ServiceErrors,
+    /// Entries: cpu c's run ends (c), cpu c looks while idle (P + c), task t wakes (2·P + t).
+    calendar: Calendar,
+    now_ns: Nanos,
+    tasks: Vec<Task>,
+    cpus: Vec<Cpu>,
+    idle: CpuSet,
+    /// Cpus that shall pick at this instant.
+    asking: CpuSet,
+    waiting: usize,
+    /// True if a task became runnable at this instant.
+    woke: bool,
+    /// The slots of all programs; those of a group side by side, task by task.
+    slots: Vec<Nanos>,
+    slots_of_group: Vec<(usize, u32)>,
+    latencies: Latencies,
+    totals: Totals,
+}
+
+/// What the machine did in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Totals {
+    /// Times a cpu asked the policy.
+    pub decisions: u64,
+    /// Instants at which something happened.
+    pub instants: u64,
+    /// Times a cpu turned to another task than the one it ran before.
+    pub switches: u64,
+    /// Times a task got another cpu than the one it ran on before.
+    pub migrations: u64,
+    /// Time spent on switches and migrations, on all cpus.
+    pub overhead_ns: Nanos,
+    /// Time that cpus idled.
+    pub idle_ns: Nanos,
+    /// Time that cpus idled although a task waited that could have used them.
+    pub idle_while_waiting_ns: Nanos,
+}
+
+impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
+    /// `policy` was built with the workload's `machine.setup(seed)` and knows no task.
+    ///
+    /// # Errors
+    /// When the workload is not one that can be simulated.
+    pub fn new(workload: &'w Workload, policy: P, observer: O) -> Result<Self, SimulationError> {
+        workload.check().map_err(SimulationError::Workload)?;
+        let machine = workload.machine;
+        let mut engine = Engine {
+            workload,
+            machine,
+            policy,
+            observer,
+            errors: ServiceErrors::new(machine.cpus),
+            calendar: Calendar::new(0),
+            now_ns: 0,
+            tasks: Vec::new(),
+            cpus: cpus(workload),
+            idle: CpuSet::all(machine.cpus),
+            asking: CpuSet::none(machine.cpus),
+            waiting: 0,
+            woke: false,
+            slots: Vec::new(),
+            slots_of_group: Vec::new(),
+            latencies: Latencies::new(workload),
+            totals: Totals::default(),
+        };
+        engine.populate();
+        Ok(engine)
+    }
+
+    /// Makes all tasks, each to arrive at its time.
+    #[allow(clippy::cast_possible_truncation)] // `Workload::check` bounds the number of tasks
+    fn populate(&mut self) {
+        let tasks = self.workload.tasks() as usize;
+        self.tasks.reserve_exact(tasks);
+        self.errors.reserve(tasks);
+        self.calendar = Calendar::new(2 * self.machine.cpus + tasks);
+        for (group, about) in (0..).zip(&self.workload.groups) {
+            self.slots_of_group.push((self.slots.len(), self.tasks.len() as u32));
+            self.slots.resize(self.slots.len() + slots(about), 0);
+            for _ in 0..about.count {
+                let task = TaskId(self.tasks.len() as u32);
+                let mut random = Random::new(self.workload.seed, u64::from(task.0));
+                let arrival_ns = self.machine.tick_from(about.arrival.draw(&mut random));
+                self.tasks.push(Task::new(group, random));
+                self.calendar.insert(self.wake_entry(task), arrival_ns);
+            }
+        }
+    }
+
+    /// Simulates up to the end.
+    ///
+    /// # Errors
+    /// When a program goes on for ever without taking time.
+    pub fn run(mut self) -> Result<(Outcome, O), SimulationError> {
+        let mut due = Vec::new();
+        while let Some(now_ns) = self.calendar.pop(&mut due) {
+            if now_ns >= self.workload.duration_ns {
+                break;
+            }
+            self.account_idle(now_ns);
+            self.now_ns = now_ns;
+            for &entry in &due {
+                self.handle(entry as usize)?;
+            }
+            self.pick_all();
+            self.totals.instants += 1;
+        }
+        self.stop();
+        let evidence = Evidence {
+            workload: self.workload,
+            duration_ns: self.now_ns,
+            totals: self.totals,
+            tasks: &self.tasks,
+            errors: &mut self.errors,
+            latencies: &self.latencies,
+        };
+        Ok((evidence.outcome(), self.observer))
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // entries are u32
+    fn handle(&mut self, entry: usize) -> Result<(), SimulationError> {
+        let cpus = self.machine.cpus;
+        if let Some(task) = entry.checked_sub(2 * cpus) {
+            self.task_due(TaskId(task as u32))
+        } else if let Some(cpu) = entry.checked_sub(cpus) {
+            self.cpus[cpu].looks = false;
+            if self.cpus[cpu].running == NO_TASK {
+                self.asking.insert(cpu);
+            }
+            Ok(())
+        } else {
+            self.cpu_due(entry)
+        }
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // as the number of tasks and cpus
+    fn wake_entry(&self, task: TaskId) -> u32 {
+        2 * self.machine.cpus as u32 + task.0
+    }
+
+    /// Idle time since the last instant. What waits could have used as many idle cpus.
+    fn account_idle(&mut self, now_ns: Nanos) {
+        let idle = self.idle.len();
+        if idle > 0 {
+            let elapsed_ns = now_ns - self.now_ns;
+            self.totals.idle_ns += elapsed_ns * idle as u64;
+            self.totals.idle_while_waiting_ns += elapsed_ns * idle.min(self.waiting) as u64;
+        }
+    }
+
+    /// The run on `cpu` ends: its quantum is over, or its task has done what it had to.
+    fn cpu_due(&mut self, cpu: CpuId) -> Result<(), SimulationError> {
+        let Cpu { running: task, quantum_end_ns, .. } = self.cpus[cpu];
+        self.advance_work(cpu);
+        let mut next = Next::Run;
+        if self.tasks[task.index()].left_ns == 0 {
+            next = self.step(task)?;
+            if next == Next::Run && self.now_ns < quantum_end_ns {
+                self.go_on(cpu);
+                return Ok(());
+            }
+        }
+        let end = match next {
+            Next::Run | Next::Yield => End::Preempted,
+            Next::SleepUntil(_) => End::Blocked,
+            Next::Exit => End::Exited,
+        };
+        self.charge(cpu, end);
+        self.asking.insert(cpu);
+        match next {
+            Next::Run | Next::Yield => {}
+            Next::SleepUntil(at_ns) => {
+                self.policy.block(task, self.now_ns);
+                self.errors.block(task, self.now_ns);
+                self.rest(task, State::Blocked);
+                self.calendar.insert(self.wake_entry(task), at_ns);
+            }
+            Next::Exit => {
+                self.policy.remove(task, self.now_ns);
+                self.errors.remove(task, self.now_ns);
+                self.rest(task, State::Exited);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what the task of `cpu` has worked from what it has left.
+    fn advance_work(&mut self, cpu: CpuId) {
+        let cpu = &mut self.cpus[cpu];
+        let task = &mut self.tasks[cpu.running.index()];
+        if task.left_ns != Nanos::MAX {
+            task.left_ns -= self.now_ns.saturating_sub(cpu.worked_ns);
+        }
+        cpu.worked_ns = cpu.worked_ns.max(self.now_ns);
+    }
+
+    /// The task of `cpu` has work and its quantum goes on.
+    #[allow(clippy::cast_possible_truncation)] // at most 2^16 cpus
+    fn go_on(&mut self, cpu: CpuId) {
+        let Cpu { running, worked_ns, quantum_end_ns, .. } = self.cpus[cpu];
+        let done_ns = worked_ns.saturating_add(self.tasks[running.index()].left_ns);
+        self.calendar.insert(cpu as u32, done_ns.min(quantum_end_ns));
+    }
+
+    /// Takes `cpu` from its task, which waits from now on.
+    fn charge(&mut self, cpu: CpuId, end: End) {
+        let Cpu { running: task, started_ns, .. } = self.cpus[cpu];
+        let used_ns = self.now_ns - started_ns;
+        self.errors.charge(task, used_ns, self.now_ns);
+        self.policy.charge(task, used_ns, self.now_ns);
+        self.observer.ran(Run { cpu, task, start_ns: started_ns, end_ns: self.now_ns, end });
+        self.cpus[cpu].running = NO_TASK;
+        let task = &mut self.tasks[task.index()];
+        task.state = State::Preempted;
+        task.since_ns = self.now_ns;
+        self.waiting += 1;
+    }
+
+    /// A waiting task waits no longer and is not running either.
+    fn rest(&mut self, task: TaskId, state: State) {
+        self.waiting -= 1;
+        self.tasks[task.index()].state = state;
+    }
+
+    /// An arrival or the end of a sleep.
+    fn task_due(&mut self, task: TaskId) -> Result<(), SimulationError> {
+        let group = &self.workload.groups[self.tasks[task.index()].group as usize];
+        if self.tasks[task.index()].state == State::Absent {
+            self.policy.add(task, group.weight);
+            self.errors.add(task, group.weight);
+            self.tasks[task.index()].state = State::Blocked;
+        }
+        match self.step(task)? {
+            Next::Run | Next::Yield => self.wake(task),
+            Next::SleepUntil(at_ns) => self.calendar.insert(self.wake_entry(task), at_ns),
+            Next::Exit => {
+                self.policy.remove(task, self.now_ns);
+                self.tasks[task.index()].state = State::Exited;
+            }
+        }
+        Ok(())
+    }
+
+    fn wake(&mut self, task: TaskId) {
+        self.policy.wake(task, self.now_ns);
+        self.errors.wake(task, self.now_ns);
+        self.observer.woke(task, self.now_ns);
+        let known = &mut self.tasks[task.index()];
+        known.state = State::Woken;
+        known.since_ns = self.now_ns;
+        known.wakeups += 1;
+        self.waiting += 1;
+        self.woke = true;
+    }
+
+    /// Goes on with the program of `task` up to something that takes time.
+    fn step(&mut self, task: TaskId) -> Result<Next, SimulationError> {
+        let mut go_on = Next::Run;
+        let workload = self.workload;
+        let group = self.tasks[task.index()].group as usize;
+        let ops = &workload.groups[group].program.ops;
+        for _ in 0..MAX_STEPS {
+            let known = &mut self.tasks[task.index()];
+            let op = ops.get(known.next_op as usize).copied().unwrap_or(Op::Exit);
+            known.next_op += 1;
+            match op {
+                Op::Run(length) => {
+                    known.left_ns = length.draw(&mut known.random);
+                    if known.left_ns > 0 {
+                        return Ok(go_on);
+                    }
+                }
+                Op::Sleep(length) => {
+                    let length_ns = length.draw(&mut known.random);
+                    if length_ns > 0 {
+                        return Ok(Next::SleepUntil(self.after(length_ns)));
+                    }
+                }
+                Op::Every { period_ns, slot } => {
+                    if let Some(at_ns) = self.next_release(task, slot, period_ns) {
+                        return Ok(Next::SleepUntil(at_ns));
+                    }
+                }
+                Op::Repeat { slot, times, to } => {
+                    let again = self.count(task, slot) < times;
+                    if again {
+                        self.tasks[task.index()].next_op = to;
+                    } else {
+                        *self.slot(task, slot) = 0;
+                    }
+                }
+                Op::Goto { to } => known.next_op = to,
+                Op::SetWeight(weight) => {
+                    self.errors.set_weight(task, weight, self.now_ns);
+                    self.policy.set_weight(task, weight, self.now_ns);
+                }
+                Op::Yield => go_on = Next::Yield,
+                Op::Exit => return Ok(Next::Exit),
+            }
+        }
+        Err(SimulationError::Stuck { task: workload.name(task), at_ns: self.now_ns })
+    }
+
+    fn after(&self, length_ns: Nanos) -> Nanos {
+        self.machine.tick_from(self.now_ns.saturating_add(length_ns).min(Nanos::MAX / 2))
+    }
+
+    /// When the task's timer fires next; `None` if it should have fired by now.
+    fn next_release(&mut self, task: TaskId, slot: u32, period_ns: Nanos) -> Option<Nanos> {
+        let now_ns = self.now_ns;
+        let release = self.slot(task, slot);
+        // The first call starts the timer: the period began when the task did.
+        if *release == 0 {
+            *release = now_ns;
+        }
+        *release += period_ns;
+        if *release <= now_ns {
+            *release = now_ns;
+            return None;
+        }
+        let at_ns = *release;
+        Some(self.machine.tick_from(at_ns))
+    }
+
+    fn count(&mut self, task: TaskId, slot: u32) -> u64 {
+        let count = self.slot(task, slot);
+        *count += 1;
+        *count
+    }
+
+    fn slot(&mut self, task: TaskId, slot: u32) -> &mut Nanos {
+        let group = self.tasks[task.index()].group as usize;
+        let (first_slot, first_task) = self.slots_of_group[group];
+        let slots = self.workload.groups[group].program.slots as usize;
+        &mut self.slots[first_slot + (task.0 - first_task) as usize * slots + slot as usize]
+    }
+
+    /// Every cpu that shall pick does.
+    fn pick_all(&mut self) {
+        if self.woke {
+            self.asking.insert_all(&self.idle);
+            self.woke = false;
+        }
+        let mut from = 0;
+        while let Some(cpu) = self.asking.next_from(from) {
+            from = cpu + 1;
+            self.asking.remove(cpu);
+            // An idle cpu has nothing to ask for when nothing waits.
+            if self.waiting > 0 || !self.idle.contains(cpu) {
+                self.pick(cpu);
+            }
+        }
+        if self.waiting > 0 && self.idle.len() > 0 {
+            self.look_again();
+        }
+    }
+
+    fn pick(&mut self, cpu: CpuId) {
+        self.totals.decisions += 1;
+        match self.policy.pick(cpu, self.now_ns) {
+            Some(task) => {
+                self.idle.remove(cpu);
+                self.start(cpu, task);
+            }
+            None => self.idle.insert(cpu),
+        }
+    }
+
+    /// The policy left cpus idle although tasks wait: they ask again later.
+    #[allow(clippy::cast_possible_truncation)] // at most 2^17 entries of cpus
+    fn look_again(&mut self) {
+        let mut from = 0;
+        while let Some(cpu) = self.idle.next_from(from) {
+            from = cpu + 1;
+            if !self.cpus[cpu].looks {
+                self.cpus[cpu].looks = true;
+                let at_ns = match self.machine.idle_look {
+                    IdleLook::Quantum => self.new_quantum(cpu),
+                    IdleLook::Tick => self.machine.tick_from(self.now_ns + 1),
+                };
+                self.calendar.insert((self.machine.cpus + cpu) as u32, at_ns);
+            }
+        }
+    }
+
+    fn new_quantum(&mut self, cpu: CpuId) -> Nanos {
+        let about = &mut self.cpus[cpu];
+        let fresh = std::mem::replace(&mut about.fresh, false);
+        self.machine.quantum_end_ns(cpu, self.now_ns, fresh, &mut about.random)
+    }
+
+    /// `task` has `cpu` from now on.
+    fn start(&mut self, cpu: CpuId, task: TaskId) {
+        self.errors.start(task, self.now_ns);
+        self.waiting -= 1;
+        let known = &mut self.tasks[task.index()];
+        let waited_ns = self.now_ns - known.since_ns;
+        known.wait_ns += waited_ns;
+        if known.state == State::Woken || waited_ns > 0 {
+            let woken = known.state == State::Woken;
+            self.latencies.record(task, known.group, waited_ns, woken);
+        }
+        known.state = State::Running;
+        let cost_ns = self.switch(cpu, task);
+        self.totals.overhead_ns += cost_ns;
+        let quantum_end_ns = self.new_quantum(cpu);
+        let about = &mut self.cpus[cpu];
+        about.running = task;
+        about.started_ns = self.now_ns;
+        about.worked_ns = self.now_ns + cost_ns;
+        about.quantum_end_ns = quantum_end_ns;
+        self.go_on(cpu);
+    }
+
+    /// What it costs that `cpu` turns to `task`.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // at most 2^16 cpus
+    fn switch(&mut self, cpu: CpuId, task: TaskId) -> Nanos {
+        if self.cpus[cpu].last == task {
+            return 0;
+        }
+        self.cpus[cpu].last = task;
+        let known = &mut self.tasks[task.index()];
+        known.switches += 1;
+        self.totals.switches += 1;
+        let last_cpu = std::mem::replace(&mut known.last_cpu, cpu as u32);
+        if last_cpu == cpu as u32 || last_cpu == NO_CPU {
+            return self.machine.switch_cost_ns;
+        }
+        known.migrations += 1;
+        self.totals.migrations += 1;
+        self.machine.switch_cost_ns + self.machine.migration_cost_ns
+    }
+
+    /// The end: whoever runs is charged for what he has.
+    fn stop(&mut self) {
+        if self.waiting > 0 || self.idle.len() < self.machine.cpus || self.any_sleeps() {
+            self.account_idle(self.workload.duration_ns);
+            self.now_ns = self.workload.duration_ns;
+        }
+        for cpu in 0..self.machine.cpus {
+            if self.cpus[cpu].running != NO_TASK {
+                self.charge(cpu, End::Preempted);
+            }
+        }
+        for task in &mut self.tasks {
+            if matches!(task.state, State::Woken | State::Preempted) {
+                task.wait_ns += self.now_ns - task.since_ns;
+            }
+        }
+        self.errors.finish(self.now_ns);
+    }
+
+    /// True if a task blocks or has yet to come.
+    fn any_sleeps(&self) -> bool {
+        self.tasks.iter().any(|task| matches!(task.state, State::Absent | State::Blocked))
+    }
+}
+
+impl Task {
+    fn new(group: u32, random: Random) -> Task {
+        Task {
+            left_ns: 0,
+            since_ns: 0,
+            random,
+            wait_ns: 0,
+            switches: 0,
+            migrations: 0,
+            wakeups: 0,
+            next_op: 0,
+            group,
+            last_cpu: NO_CPU,
+            state: State::Absent,
+        }
+    }
+}
+
+fn cpus(workload: &Workload) -> Vec<Cpu> {
+    // Streams of cpus are counted from the other end than those of tasks.
+    let cpu = |number: usize| Cpu {
+        running: NO_TASK,
+        last: NO_TASK,
+        started_ns: 0,
+        worked_ns: 0,
+        quantum_end_ns: 0,
+        looks: false,
+        fresh: true,
+        random: Random::new(workload.seed, u64::MAX - number as u64),
+    };
+    (0..workload.machine.cpus).map(cpu).collect()
+}
+
+fn slots(group: &Group) -> usize {
+    group.count as usize * group.program.slots as usize
+}

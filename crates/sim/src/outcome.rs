@@ -1,0 +1,226 @@
+//! What a simulation found out.
+
+use prorata::ideal::{Extremes, ServiceError, ServiceErrors};
+use prorata::{Nanos, TaskId};
+use serde::Serialize;
+
+use crate::engine::{Latencies, Task, Totals, Waits};
+use crate::histogram::Histogram;
+use crate::workload::{Group, Workload};
+
+/// The outcome of one simulation. Times in nanoseconds, errors in quanta, shares in cpus.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Number of cpus.
+    pub cpus: usize,
+    /// Length of a quantum.
+    pub quantum_ns: Nanos,
+    /// Seed.
+    pub seed: u64,
+    /// When it ended.
+    pub duration_ns: Nanos,
+    /// What the machine did.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// The furthest that any task was behind the ideal and ahead of it.
+    #[serde(flatten)]
+    pub errors: Errors,
+    /// Waits of all tasks.
+    #[serde(flatten)]
+    pub waits: Percentiles,
+    /// By group, in the order of the workload.
+    pub groups: Vec<GroupOutcome>,
+    /// By task.
+    pub tasks: Vec<TaskOutcome>,
+}
+
+/// The outcome of a group of identical tasks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupOutcome {
+    /// Its name.
+    pub name: String,
+    /// Number of tasks.
+    pub tasks: u32,
+    /// Weight of each at its arrival.
+    pub weight: u32,
+    /// What all of them received, and the ideal.
+    #[serde(flatten)]
+    pub service: Service,
+    /// The extremes over its tasks.
+    #[serde(flatten)]
+    pub errors: Errors,
+    /// Waits of its tasks.
+    #[serde(flatten)]
+    pub waits: Percentiles,
+}
+
+/// The outcome of one task.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TaskOutcome {
+    /// Its name.
+    pub name: String,
+    /// Index of its group.
+    pub group: u32,
+    /// What it received, and the ideal.
+    #[serde(flatten)]
+    pub service: Service,
+    /// Its extremes.
+    #[serde(flatten)]
+    pub errors: Errors,
+    /// Time that it was runnable without a cpu.
+    pub wait_ns: Nanos,
+    /// Times that it got a cpu which had run something else.
+    pub switches: u64,
+    /// Times that it got another cpu than before.
+    pub migrations: u64,
+    /// Times that it became runnable.
+    pub wakeups: u64,
+    /// Its waits; nothing if there are too many tasks to keep that of each.
+    pub waits: Option<Percentiles>,
+}
+
+/// Service received, and what the ideal machine gives in the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Service {
+    /// Received.
+    pub service_ns: Nanos,
+    /// Entitled to.
+    pub ideal_ns: Nanos,
+    /// Received, in cpus: 0.25 is a quarter of one cpu.
+    pub share: f64,
+    /// Entitled to, in cpus.
+    pub ideal_share: f64,
+}
+
+impl Service {
+    #[allow(clippy::cast_precision_loss)]
+    fn new(service_ns: Nanos, ideal_ns: Nanos, duration_ns: Nanos) -> Service {
+        let share = |ns: Nanos| if duration_ns == 0 { 0.0 } else { ns as f64 / duration_ns as f64 };
+        Service { service_ns, ideal_ns, share: share(service_ns), ideal_share: share(ideal_ns) }
+    }
+}
+
+/// Extremes of the service error in quanta.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Errors {
+    /// At most 0: behind.
+    pub error_min: f64,
+    /// At least 0: ahead.
+    pub error_max: f64,
+}
+
+impl Errors {
+    fn merge(self, other: Errors) -> Errors {
+        Errors {
+            error_min: self.error_min.min(other.error_min),
+            error_max: self.error_max.max(other.error_max),
+        }
+    }
+
+    fn new(extremes: Extremes<ServiceError>, quantum_ns: Nanos) -> Errors {
+        Errors {
+            error_min: extremes.min.in_quanta(quantum_ns),
+            error_max: extremes.max.in_quanta(quantum_ns),
+        }
+    }
+}
+
+/// How long tasks waited: while runnable without a cpu, and from waking up to the first cpu.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[allow(missing_docs)] // the names say it
+pub struct Percentiles {
+    pub wait_p50_ns: Nanos,
+    pub wait_p99_ns: Nanos,
+    pub wait_max_ns: Nanos,
+    pub wakeup_p50_ns: Nanos,
+    pub wakeup_p99_ns: Nanos,
+    pub wakeup_max_ns: Nanos,
+}
+
+impl Percentiles {
+    fn new(wait: &Histogram, wakeup: &Histogram) -> Percentiles {
+        Percentiles {
+            wait_p50_ns: wait.quantile_ns(500),
+            wait_p99_ns: wait.quantile_ns(990),
+            wait_max_ns: wait.longest_ns(),
+            wakeup_p50_ns: wakeup.quantile_ns(500),
+            wakeup_p99_ns: wakeup.quantile_ns(990),
+            wakeup_max_ns: wakeup.longest_ns(),
+        }
+    }
+}
+
+/// What an [`Outcome`] is made of.
+pub(crate) struct Evidence<'e> {
+    pub(crate) workload: &'e Workload,
+    pub(crate) duration_ns: Nanos,
+    pub(crate) totals: Totals,
+    pub(crate) tasks: &'e [Task],
+    pub(crate) errors: &'e mut ServiceErrors,
+    pub(crate) latencies: &'e Latencies,
+}
+
+impl Evidence<'_> {
+    pub(crate) fn outcome(mut self) -> Outcome {
+        let workload = self.workload;
+        let mut tasks = Vec::with_capacity(self.tasks.len());
+        let mut groups = Vec::with_capacity(workload.groups.len());
+        let (mut wait, mut wakeup) = (Histogram::default(), Histogram::default());
+        let mut errors = Errors::default();
+        for (index, (group, ids)) in workload.groups.iter().zip(workload.ids()).enumerate() {
+            let first = tasks.len();
+            for (number, task) in (0..).zip(ids.map(TaskId)) {
+                tasks.push(self.task(group.task_name(number), task));
+            }
+            let waits = self.latencies.group(index);
+            wait.merge(&waits.wait);
+            wakeup.merge(&waits.wakeup);
+            let group = self.group(group, &tasks[first..], waits);
+            errors = errors.merge(group.errors);
+            groups.push(group);
+        }
+        Outcome {
+            cpus: workload.machine.cpus,
+            quantum_ns: workload.machine.quantum_ns,
+            seed: workload.seed,
+            duration_ns: self.duration_ns,
+            totals: self.totals,
+            errors,
+            waits: Percentiles::new(&wait, &wakeup),
+            groups,
+            tasks,
+        }
+    }
+
+    fn task(&mut self, name: String, task: TaskId) -> TaskOutcome {
+        let known = &self.tasks[task.index()];
+        let ideal_ns = self.errors.ideal_ns(task, self.duration_ns);
+        let waits = self.latencies.task(task);
+        let quantum_ns = self.workload.machine.quantum_ns;
+        TaskOutcome {
+            name,
+            group: known.group,
+            service: Service::new(self.errors.used_ns(task), ideal_ns, self.duration_ns),
+            errors: Errors::new(self.errors.extremes(task), quantum_ns),
+            wait_ns: known.wait_ns,
+            switches: known.switches,
+            migrations: known.migrations,
+            wakeups: known.wakeups,
+            waits: waits.map(|w| Percentiles::new(&w.wait, &w.wakeup)),
+        }
+    }
+
+    fn group(&self, group: &Group, tasks: &[TaskOutcome], waits: &Waits) -> GroupOutcome {
+        let sum = |of: fn(&Service) -> Nanos| tasks.iter().map(|task| of(&task.service)).sum();
+        let service = sum(|service| service.service_ns);
+        let ideal = sum(|service| service.ideal_ns);
+        GroupOutcome {
+            name: group.name.clone(),
+            tasks: group.count,
+            weight: group.weight.get(),
+            service: Service::new(service, ideal, self.duration_ns),
+            errors: tasks.iter().map(|t| t.errors).fold(Errors::default(), Errors::merge),
+            waits: Percentiles::new(&waits.wait, &waits.wakeup),
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! What runs: groups of identical tasks, each with a program of running and sleeping.
+
+use prorata::{Nanos, TaskId, Weight};
+
+use crate::machine::Machine;
+use crate::random::Random;
+
+/// No length of time is above this (about 2.3 years): sums of a few never overflow.
+pub const LONGEST_NS: Nanos = 1 << 56;
+/// Most tasks of a workload.
+pub const MAX_TASKS: u64 = 1 << 24;
+
+/// A machine and what runs on it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// The machine.
+    pub machine: Machine,
+    /// The simulation ends then, or when no task is left.
+    pub duration_ns: Nanos,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// The tasks.
+    pub groups: Vec<Group>,
+}
+
+/// Tasks that are alike: same weight, same program, different random numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Its name; tasks are called NAME/0, NAME/1, … if there are several.
+    pub name: String,
+    /// Number of tasks.
+    pub count: u32,
+    /// Their weight when they arrive.
+    pub weight: Weight,
+    /// When they arrive, drawn for each task.
+    pub arrival: Length,
+    /// What they do.
+    pub program: Program,
+}
+
+/// A length of time, fixed or random.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Length {
+    /// Always the same.
+    Fixed(Nanos),
+    /// Every whole number of nanoseconds in the range alike.
+    Uniform(Nanos, Nanos),
+    /// With this mean.
+    Exponential(Nanos),
+    /// With this mean and standard deviation; below 0 counts as 0.
+    Normal(Nanos, Nanos),
+    /// Never ends.
+    Forever,
+}
+
+impl Length {
+    /// A length drawn from `random`.
+    #[inline]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn draw(self, random: &mut Random) -> Nanos {
+        match self {
+            Length::Fixed(ns) => ns,
+            Length::Uniform(from_ns, to_ns) => from_ns + random.below(to_ns - from_ns + 1),
+            Length::Exponential(mean_ns) => nanos(-libm::log(random.unit()) * mean_ns as f64),
+            Length::Normal(mean_ns, deviation_ns) => {
+                // Box and Muller; the second number is thrown away to keep a task's state small.
+                let radius = libm::sqrt(-2.0 * libm::log(random.unit()));
+                let angle = std::f64::consts::TAU * random.unit();
+                nanos(mean_ns as f64 + deviation_ns as f64 * radius * libm::cos(angle))
+            }
+            Length::Forever => Nanos::MAX,
+        }
+    }
+
+    /// True if it can be drawn as 0.
+    #[must_use]
+    pub const fn may_be_zero(self) -> bool {
+        match self {
+            Length::Fixed(ns) | Length::Uniform(ns, _) => ns == 0,
+            Length::Exponential(_) | Length::Normal(..) => true,
+            Length::Forever => false,
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+fn nanos(length_ns: f64) -> Nanos {
+    libm::rint(length_ns.clamp(0.0, LONGEST_NS as f64)) as Nanos
+}
+
+/// One step of a program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Op {
+    /// Use a cpu.
+    Run(Length),
+    /// Block.
+    Sleep(Length),
+    /// Block until the next multiple of the period after the task's first `Every` of this slot;
+    /// if that has passed, go on and count from now (rt-app's `timer`, relative).
+    Every {
+        /// Length of a period.
+        period_ns: Nanos,
+        /// Where the task keeps the time of its next release.
+        slot: u32,
+    },
+    /// Go to `to` until it was done `times` times in all.
+    Repeat {
+        /// Where the task counts.
+        slot: u32,
+        /// At least 1.
+        times: u64,
+        /// Index of an earlier op.
+        to: u32,
+    },
+    /// Go to `to`, for ever.
+    Goto {
+        /// Index of an op.
+        to: u32,
+    },
+    /// Have another weight from now on.
+    SetWeight(Weight),
+    /// Give up the rest of the quantum.
+    Yield,
+    /// Leave for good. Also what happens after the last op.
+    Exit,
+}
+
+/// What a task does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Program {
+    /// In this order.
+    pub ops: Vec<Op>,
+    /// Numbers that each task keeps: loop counts and release times.
+    pub slots: u32,
+}
+
+impl Program {
+    /// Runs for ever.
+    #[must_use]
+    pub fn hog() -> Program {
+        Program { ops: vec![Op::Run(Length::Forever)], slots: 0 }
+    }
+
+    /// Appends `op`.
+    pub fn push(&mut self, op: Op) {
+        self.ops.push(op);
+    }
+
+    /// Index of the next op to be pushed.
+    ///
+    /// # Panics
+    /// When there are 2^32 ops.
+    #[must_use]
+    pub fn here(&self) -> u32 {
+        u32::try_from(self.ops.len()).expect("a program has fewer than 2^32 steps")
+    }
+
+    /// A slot that nobody has used.
+    pub fn new_slot(&mut self) -> u32 {
+        self.slots += 1;
+        self.slots - 1
+    }
+}
+
+impl Workload {
+    /// The number of tasks.
+    #[must_use]
+    pub fn tasks(&self) -> u64 {
+        self.groups.iter().map(|group| u64::from(group.count)).sum()
+    }
+
+    /// The tasks of each group, by id.
+    pub fn ids(&self) -> impl Iterator<Item = std::ops::Range<u32>> {
+        let mut first = 0;
+        self.groups.iter().map(move |group| {
+            let range = first..first + group.count;
+            first = range.end;
+            range
+        })
+    }
+
+    /// The name of `task`.
+    #[must_use]
+    pub fn name(&self, task: TaskId) -> String {
+        for (group, ids) in self.groups.iter().zip(self.ids()) {
+            if ids.contains(&task.0) {
+                return group.task_name(task.0 - ids.start);
+            }
+        }
+        format!("{task:?}")
+    }
+
+    /// Checks that it can be simulated.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        self.machine.check()?;
+        if self.duration_ns == 0 || self.duration_ns > LONGEST_NS {
+            return Err(format!("the duration must be between 1 ns and {LONGEST_NS} ns"));
+        }
+        let tasks = self.tasks();
+        if tasks == 0 {
+            return Err("there is no task".into());
+        }
+        if tasks > MAX_TASKS {
+            let gigabytes = tasks / 5_000_000;
+            return Err(format!(
+                "{tasks} tasks would need about {gigabytes} GB: at most {MAX_TASKS} are simulated"
+            ));
+        }
+        let slots: u64 =
+            self.groups.iter().map(|g| u64::from(g.count) * u64::from(g.program.slots)).sum();
+        if slots > 8 * MAX_TASKS {
+            return Err(format!(
+                "{slots} loop counts and timers in all: at most {}",
+                8 * MAX_TASKS
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Group {
+    /// The name of its task number `index`.
+    #[must_use]
+    pub fn task_name(&self, index: u32) -> String {
+        match self.count {
+            1 => self.name.clone(),
+            _ => format!("{}/{index}", self.name),
+        }
+    }
+}
