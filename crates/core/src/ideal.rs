@@ -218,7 +218,9 @@ enum Mode {
 const MODE_SHIFT: u32 = 30;
 const PLACE_MASK: u32 = (1 << MODE_SHIFT) - 1;
 
+/// Exactly a cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Task {
     /// In units of 2^−64 ns, modulo 2^128: only e itself, a difference, needs to fit.
     line: i128,
@@ -354,9 +356,11 @@ impl ServiceErrors {
         debug_assert_ne!(self.tasks[task.index()].mode(), Mode::Blocked, "{task:?} blocks");
         self.settle(now_ns);
         let error = self.error_now(task);
-        self.tasks[task.index()].extremes.sample(error);
+        let known = &mut self.tasks[task.index()];
+        known.extremes.min = known.extremes.min.min(error);
+        known.line = error.0;
+        known.set_mode(Mode::Blocked);
         self.leave(task);
-        self.switch(task, Mode::Blocked);
         self.readjust();
     }
 
@@ -377,6 +381,7 @@ impl ServiceErrors {
     }
 
     /// `task` begins a quantum: its error is least now.
+    #[inline]
     pub fn start(&mut self, task: TaskId, now_ns: Nanos) {
         let error = self.error(task, now_ns);
         let extremes = &mut self.tasks[task.index()].extremes;
@@ -384,6 +389,7 @@ impl ServiceErrors {
     }
 
     /// `task` ends a quantum in which it received `used_ns`: its error is greatest now.
+    #[inline]
     pub fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
         let known = &mut self.tasks[task.index()];
         known.used_ns += used_ns;
@@ -436,6 +442,7 @@ impl ServiceErrors {
     }
 
     #[allow(clippy::cast_possible_wrap)]
+    #[inline]
     fn error_of(&self, task: &Task) -> ServiceError {
         let ideal = match task.mode() {
             Mode::Blocked => 0,
@@ -446,6 +453,7 @@ impl ServiceErrors {
     }
 
     /// Moves `now_ns` and `virtual_now` on.
+    #[inline]
     fn advance(&mut self, now_ns: Nanos) {
         if now_ns == self.now_ns {
             return;
@@ -499,6 +507,7 @@ impl ServiceErrors {
     }
 
     /// Finds who is capped after the runnable set changed.
+    #[inline]
     fn readjust(&mut self) {
         let total = self.classes.total_weight();
         if self.cpus == 1 {
@@ -510,6 +519,13 @@ impl ServiceErrors {
             self.recap(|_| true);
             return;
         }
+        if self.nobody_capped() {
+            self.shared = Shared { cpus: self.cpus as u64, weight: total };
+            if !self.capped.is_empty() {
+                self.recap(|_| false);
+            }
+            return;
+        }
         let (members, tasks) = (&self.members, &self.tasks);
         let search = Search::fastest(self.cpus);
         let cap = self.classes.cap(self.cpus, search, &mut self.weights, |order, out| {
@@ -518,6 +534,12 @@ impl ServiceErrors {
         });
         self.shared = Shared::new(cap, total, self.cpus);
         self.recap(|weight| cap.exceeded_by(weight));
+    }
+
+    /// True if the largest weight that the largest class can hold would be feasible.
+    fn nobody_capped(&self) -> bool {
+        let largest = 2u64 << self.classes.present().ilog2();
+        largest * self.cpus as u64 <= self.classes.total_weight()
     }
 
     /// Makes exactly the tasks capped whose weight `is_capped`; if some are, all heavier ones are.
@@ -685,6 +707,7 @@ mod tests {
     }
 
     impl Naive {
+        #[inline]
         fn advance(&mut self, now_ns: Nanos) {
             let runnable: Vec<Weight> =
                 self.tasks.iter().filter(|task| task.1).map(|task| task.0).collect();

@@ -26,6 +26,8 @@ struct Level {
     head: [u32; SLOTS],
     /// Bit s: slot s holds an entry.
     occupied: [u64; SLOTS / 64],
+    /// Bit w: word w of `occupied` is not 0.
+    words: u8,
 }
 
 /// Entries `0..size`, each of which may be due at one time. 16 bytes an entry.
@@ -43,7 +45,7 @@ impl Calendar {
     #[must_use]
     pub fn new(size: usize) -> Calendar {
         assert!(u32::try_from(size).is_ok_and(|size| size < NIL));
-        let level = || Level { head: [NIL; SLOTS], occupied: [0; SLOTS / 64] };
+        let level = || Level { head: [NIL; SLOTS], occupied: [0; SLOTS / 64], words: 0 };
         Calendar {
             now_ns: 0,
             levels: Box::new(std::array::from_fn(|_| level())),
@@ -63,6 +65,7 @@ impl Calendar {
         self.occupied |= 1 << level;
         let level = &mut self.levels[level as usize];
         level.occupied[slot / 64] |= 1 << (slot % 64);
+        level.words |= 1 << (slot / 64);
         self.entries[entry as usize] = Entry { at_ns, next: level.head[slot] };
         level.head[slot] = entry;
     }
@@ -76,6 +79,12 @@ impl Calendar {
             return None;
         }
         let mut entry = self.open(self.occupied.trailing_zeros() as usize);
+        let first = self.entries[entry as usize];
+        if first.next == NIL {
+            self.now_ns = first.at_ns;
+            due.push(entry);
+            return Some(self.now_ns);
+        }
         self.now_ns = self.earliest(entry);
         while entry != NIL {
             let Entry { at_ns, next } = self.entries[entry as usize];
@@ -92,14 +101,17 @@ impl Calendar {
         Some(self.now_ns)
     }
 
-    /// Empties the first slot of level `l` and returns its list.
+    /// Empties the first slot of level `l`, which is occupied, and returns its list.
+    #[inline]
     fn open(&mut self, l: usize) -> u32 {
         let level = &mut self.levels[l];
-        let word = level.occupied.iter().position(|&w| w != 0).expect("the level is occupied");
-        let slot = word * 64 + level.occupied[word].trailing_zeros() as usize;
-        level.occupied[word] &= level.occupied[word] - 1;
-        if level.occupied == [0; SLOTS / 64] {
-            self.occupied &= !(1 << l);
+        let word = level.words.trailing_zeros() as usize;
+        let slots = level.occupied[word];
+        let slot = word * 64 + slots.trailing_zeros() as usize;
+        level.occupied[word] = slots & (slots - 1);
+        if level.occupied[word] == 0 {
+            level.words &= level.words - 1;
+            self.occupied &= !(u8::from(level.words == 0) << l);
         }
         std::mem::replace(&mut level.head[slot], NIL)
     }

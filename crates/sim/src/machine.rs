@@ -111,6 +111,7 @@ impl Machine {
     }
 
     /// The end of a quantum that begins on `cpu` now; `first` if it is the first one of the cpu.
+    #[inline]
     pub(crate) fn quantum_end_ns(
         &self,
         cpu: CpuId,
@@ -135,13 +136,20 @@ impl Machine {
                 (shortest + random.below(ticks(quantum_ns) - shortest + 1)) * self.tick_ns
             }
         };
+        if self.tick_ns == 1 {
+            return now_ns + length_ns;
+        }
         // Down to a tick, so that no quantum is longer than a quantum.
         let end_ns = (now_ns + length_ns) / self.tick_ns * self.tick_ns;
         if end_ns > now_ns { end_ns } else { now_ns + length_ns }
     }
 
     /// The first tick that is not before `at_ns`.
+    #[inline]
     pub(crate) const fn tick_from(&self, at_ns: Nanos) -> Nanos {
+        if self.tick_ns == 1 {
+            return at_ns;
+        }
         at_ns.div_ceil(self.tick_ns) * self.tick_ns
     }
 }

@@ -72,9 +72,9 @@ pub struct TaskOutcome {
     /// Times that it got a cpu which had run something else.
     pub switches: u64,
     /// Times that it got another cpu than before.
-    pub migrations: u64,
+    pub migrations: u32,
     /// Times that it became runnable.
-    pub wakeups: u64,
+    pub wakeups: u32,
     /// Its waits; nothing if there are too many tasks to keep that of each.
     pub waits: Option<Percentiles>,
 }

@@ -17,6 +17,16 @@ pub(crate) struct Waits {
     pub(crate) wakeup: Histogram,
 }
 
+impl Waits {
+    #[inline]
+    fn record(&mut self, waited_ns: Nanos, woken: bool) {
+        self.wait.record(waited_ns);
+        if woken {
+            self.wakeup.record(waited_ns);
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Latencies {
     groups: Vec<Waits>,
@@ -37,12 +47,9 @@ impl Latencies {
 
     #[inline]
     pub(super) fn record(&mut self, task: TaskId, group: u32, waited_ns: Nanos, woken: bool) {
-        let one = self.tasks.get_mut(task.index());
-        for waits in one.into_iter().chain(self.groups.get_mut(group as usize)) {
-            waits.wait.record(waited_ns);
-            if woken {
-                waits.wakeup.record(waited_ns);
-            }
+        self.groups[group as usize].record(waited_ns, woken);
+        if let Some(waits) = self.tasks.get_mut(task.index()) {
+            waits.record(waited_ns, woken);
         }
     }
 

@@ -57,7 +57,9 @@ enum State {
     Exited,
 }
 
+/// A cache line: with many tasks, fetching it is most of what a decision costs.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct Task {
     /// What is left of the current [`Op::Run`].
     left_ns: Nanos,
@@ -67,8 +69,9 @@ pub(crate) struct Task {
     pub(crate) wait_ns: Nanos,
     /// Times it got a cpu that had run something else.
     pub(crate) switches: u64,
-    pub(crate) migrations: u64,
-    pub(crate) wakeups: u64,
+    /// These two stop counting at the largest number.
+    pub(crate) migrations: u32,
+    pub(crate) wakeups: u32,
     /// The next op of its program.
     next_op: u32,
     pub(crate) group: u32,
@@ -202,11 +205,20 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         }
     }
 
-    /// Simulates up to the end.
+    /// Simulates up to the end and says what came of it.
     ///
     /// # Errors
     /// When a program goes on for ever without taking time.
     pub fn run(mut self) -> Result<(Outcome, O), SimulationError> {
+        self.simulate()?;
+        Ok(self.outcome())
+    }
+
+    /// Simulates up to the end.
+    ///
+    /// # Errors
+    /// When a program goes on for ever without taking time.
+    pub fn simulate(&mut self) -> Result<(), SimulationError> {
         let mut due = Vec::new();
         while let Some(now_ns) = self.calendar.pop(&mut due) {
             if now_ns >= self.workload.duration_ns {
@@ -221,6 +233,18 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             self.totals.instants += 1;
         }
         self.stop();
+        Ok(())
+    }
+
+    /// What the machine did so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// What came of it, and the observer.
+    #[must_use]
+    pub fn outcome(mut self) -> (Outcome, O) {
         let evidence = Evidence {
             workload: self.workload,
             duration_ns: self.now_ns,
@@ -229,7 +253,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             errors: &mut self.errors,
             latencies: &self.latencies,
         };
-        Ok((evidence.outcome(), self.observer))
+        (evidence.outcome(), self.observer)
     }
 
     #[allow(clippy::cast_possible_truncation)] // entries are u32
@@ -363,7 +387,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         let known = &mut self.tasks[task.index()];
         known.state = State::Woken;
         known.since_ns = self.now_ns;
-        known.wakeups += 1;
+        known.wakeups = known.wakeups.saturating_add(1);
         self.waiting += 1;
         self.woke = true;
     }
@@ -542,7 +566,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         if last_cpu == cpu as u32 || last_cpu == NO_CPU {
             return self.machine.switch_cost_ns;
         }
-        known.migrations += 1;
+        known.migrations = known.migrations.saturating_add(1);
         self.totals.migrations += 1;
         self.machine.switch_cost_ns + self.machine.migration_cost_ns
     }

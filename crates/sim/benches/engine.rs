@@ -1,0 +1,85 @@
+//! Decisions per second of the event engine, and memory per task, on the workloads of the
+//! project's targets. Run alone on a quiet machine: `cargo bench -p prorata-sim`.
+
+use std::time::Instant;
+
+use prorata::policies::gr3::Gr3;
+use prorata::policies::round_robin::RoundRobin;
+use prorata::{Policy, Setup, Weight};
+use prorata_sim::engine::Engine;
+use prorata_sim::machine::{Machine, Quanta};
+use prorata_sim::random::Random;
+use prorata_sim::workload::{Group, Length, Op, Program, Workload};
+
+const QUANTUM_NS: u64 = 1_000_000;
+
+/// Tasks of random weights 1..=1024, one group each sixteen, in step with nobody.
+fn workload(cpus: usize, tasks: u32, program: &Program, duration_ns: u64) -> Workload {
+    let mut random = Random::new(1, 0);
+    let mut group = |number: u32| Group {
+        name: format!("group {number}"),
+        count: tasks / 16,
+        weight: u32::try_from(1 + random.below(1024)).ok().and_then(Weight::new).expect("1..=1024"),
+        arrival: Length::Uniform(0, QUANTUM_NS),
+        program: program.clone(),
+    };
+    let groups = (0..16).map(&mut group).collect();
+    let machine = Machine { quanta: Quanta::Asynchronous, ..Machine::new(cpus, QUANTUM_NS) };
+    Workload { machine, duration_ns, seed: 1, groups }
+}
+
+/// Runs for up to `quanta` quanta, sleeps for up to `longest_ns`, again and again.
+fn sleepers(quanta: u64, longest_ns: u64) -> Program {
+    let ops = vec![
+        Op::Run(Length::Uniform(QUANTUM_NS / 10, quanta * QUANTUM_NS)),
+        Op::Sleep(Length::Uniform(QUANTUM_NS / 10, longest_ns)),
+        Op::Goto { to: 0 },
+    ];
+    Program { ops, slots: 0 }
+}
+
+/// Bytes of memory that this process uses now.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+    pages * 4096
+}
+
+fn measure<P: Policy>(name: &str, workload: &Workload, build: impl Fn(&Setup) -> P) {
+    if std::env::args().nth(1).is_some_and(|only| !only.starts_with('-') && !name.contains(&only)) {
+        return;
+    }
+    let mut best = f64::INFINITY;
+    let mut decisions = 0;
+    let mut bytes = 0;
+    for _ in 0..3 {
+        let before = resident_bytes();
+        let policy = build(&workload.machine.setup(workload.seed));
+        let mut engine = Engine::new(workload, policy, ()).expect("a workload");
+        let begin = Instant::now();
+        engine.simulate().expect("a workload");
+        best = best.min(begin.elapsed().as_secs_f64());
+        decisions = engine.totals().decisions;
+        bytes = bytes.max(resident_bytes().saturating_sub(before));
+    }
+    println!(
+        "{name:<58} {:>6.2} M decisions/s {:>7.1} ns {:>6} bytes/task",
+        decisions as f64 / best / 1e6,
+        best * 1e9 / decisions as f64,
+        bytes / workload.tasks()
+    );
+}
+
+fn main() {
+    let napping = workload(4, 1_000, &sleepers(20, 4_000 * QUANTUM_NS), 400_000_000_000);
+    measure("gr3, 1,000 tasks, up to 20 quanta and a sleep, 4 cpus", &napping, Gr3::new);
+    measure("round robin, the same", &napping, RoundRobin::new);
+    let napping = workload(4, 1_000, &sleepers(2, 400 * QUANTUM_NS), 400_000_000_000);
+    measure("gr3, 1,000 tasks, up to 2 quanta and a sleep, 4 cpus", &napping, Gr3::new);
+    measure("round robin, the same", &napping, RoundRobin::new);
+    let hogs = workload(128, 250_000, &Program::hog(), 20_000_000_000);
+    measure("gr3, 250,000 tasks, 128 cpus", &hogs, Gr3::new);
+    measure("round robin, the same", &hogs, RoundRobin::new);
+    let napping = workload(128, 250_000, &sleepers(2, 4_000 * QUANTUM_NS), 5_000_000_000);
+    measure("gr3, 250,000 tasks, up to 2 quanta and a sleep, 128 cpus", &napping, Gr3::new);
+}
