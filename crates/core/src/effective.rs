@@ -15,11 +15,20 @@ use crate::queue::{NodeId, Rings};
 use crate::weights::{Cap, Classes, Search};
 
 /// What a task counts for: φ = `parts`/`of`, its weight or the cap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Effective {
     parts: u64,
     of: u32,
 }
+
+impl PartialEq for Effective {
+    fn eq(&self, other: &Effective) -> bool {
+        let (a, b) = (u128::from(self.parts), u128::from(other.parts));
+        a * u128::from(other.of) == b * u128::from(self.of)
+    }
+}
+
+impl Eq for Effective {}
 
 impl Effective {
     /// The weight itself.

@@ -12,6 +12,7 @@ mod claims;
 pub mod dfs;
 pub mod dfs_fa;
 pub mod gr3;
+pub mod mfq;
 mod options;
 pub mod round_robin;
 pub mod sfs;
@@ -59,6 +60,7 @@ pub const REGISTRY: &[Entry] = &[
     dfs::ENTRY,
     dfs_fa::ENTRY,
     sfs::ENTRY,
+    mfq::ENTRY,
     round_robin::ENTRY,
     vtrr::ENTRY,
     wfq::HEAP,

@@ -1,0 +1,5 @@
+//! MFQ and GDQ: the paper's examples, Theorems 3.5 and 3.6, smoothness, dynamics.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod mfq;
