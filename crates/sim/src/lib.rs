@@ -3,6 +3,7 @@
 //!
 //! * [`fixed`]: tasks that never block, in lockstep, with exact errors.
 //! * [`engine`]: any [`workload`] on any [`machine`], event by event.
+//! * [`figures`]: the figures of the papers.
 //!
 //! ```
 //! use prorata_sim::{engine::Engine, machine::Machine, workload::*};
@@ -27,6 +28,7 @@
 
 mod calendar;
 pub mod engine;
+pub mod figures;
 pub mod fixed;
 pub mod histogram;
 pub mod machine;

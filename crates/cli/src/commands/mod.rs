@@ -4,11 +4,14 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+mod figure;
 mod policies;
 mod simulate;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Compute and draw the papers' figures, beside what the papers print.
+    Figure(figure::Args),
     /// List the policies: paper, bound, cost, where they run.
     Policies(policies::Args),
     /// Run tasks under a policy in simulation: who runs when, and what each gets.
@@ -19,6 +22,7 @@ impl Command {
     /// Does what the user asked for. An error is bad input or a failed environment: exit code 2.
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
+            Command::Figure(args) => args.execute(),
             Command::Policies(args) => args.execute(),
             Command::Simulate(args) => args.execute(),
         }

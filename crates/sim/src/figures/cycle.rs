@@ -1,0 +1,124 @@
+//! The service errors of a fixed set over one cycle of its schedule, exactly and fast.
+//!
+//! A task that received w of t quanta has the error e = w − t·P·φ/Φ; times Φ that is an integer.
+//! It is greatest just after a quantum of the task and least just before one, so that two samples
+//! a decision find the extremes of all tasks. After Φ/P quanta on P cpus every task has received
+//! exactly φ, and the schedule begins anew.
+
+use prorata::{Policy, Setup, TaskId, Weight};
+
+/// Quanta only count; this one makes virtual times small numbers.
+pub(super) const QUANTUM_NS: u64 = 1;
+
+/// The least and the greatest error, in quanta times Φ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Extremes {
+    pub(super) min: i64,
+    pub(super) max: i64,
+}
+
+impl Extremes {
+    #[inline]
+    fn sample(&mut self, before: i64, after: i64) {
+        self.min = self.min.min(before);
+        self.max = self.max.max(after);
+    }
+}
+
+/// A task's account: 8 bytes, since all of them are walked through at random.
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    received: u32,
+    weight: u32,
+}
+
+/// Runs tasks 0, 1, … of `weights` under `policy`, which was built with `setup` and knows no task,
+/// for one cycle of Φ decisions.
+///
+/// # Panics
+/// When Φ is not a multiple of the cpus, when a cpu idles, and when on one cpu some task did not
+/// receive exactly its weight: then the schedule does not repeat after Φ decisions.
+pub(super) fn run<P: Policy>(policy: &mut P, setup: &Setup, weights: &[Weight]) -> Extremes {
+    let mut accounts = admit(policy, weights);
+    let total: u64 = weights.iter().map(|w| u64::from(w.get())).sum();
+    let cpus = setup.cpus as u64;
+    assert_eq!(total % cpus, 0, "a cycle is a whole number of quanta on {cpus} cpus");
+    let cycle = Cycle { total: signed(total), cpus: signed(cpus) };
+    if cpus > 1 {
+        return cycle.shared(policy, &mut accounts, setup.cpus);
+    }
+    let extremes = cycle.alone(policy, &mut accounts);
+    let repeats = accounts.iter().all(|account| account.received == account.weight);
+    assert!(repeats, "after {total} decisions the schedule does not begin anew");
+    extremes
+}
+
+fn admit<P: Policy>(policy: &mut P, weights: &[Weight]) -> Vec<Account> {
+    for (task, &weight) in ids().zip(weights) {
+        policy.add(task, weight);
+    }
+    for (task, _) in ids().zip(weights) {
+        policy.wake(task, 0);
+    }
+    weights.iter().map(|weight| Account { received: 0, weight: weight.get() }).collect()
+}
+
+/// Tasks 0, 1, …
+pub(super) fn ids() -> impl Iterator<Item = TaskId> {
+    (0..TaskId::LIMIT).map(TaskId)
+}
+
+#[allow(clippy::cast_possible_wrap)] // Φ and everything below it fit in 33 bits
+fn signed(number: u64) -> i64 {
+    number as i64
+}
+
+struct Cycle {
+    total: i64,
+    cpus: i64,
+}
+
+impl Cycle {
+    /// On one cpu: the loop that the sweeps of GR3 §5.1 spend their time in.
+    fn alone<P: Policy>(&self, policy: &mut P, accounts: &mut [Account]) -> Extremes {
+        let mut extremes = Extremes::default();
+        for now in 0..self.total {
+            let now_ns = now.unsigned_abs();
+            let task = policy.pick(0, now_ns).expect("no task ever blocks");
+            let account = &mut accounts[task.index()];
+            let weight = i64::from(account.weight);
+            let before = i64::from(account.received) * self.total - now * weight;
+            account.received += 1;
+            extremes.sample(before, before + self.total - weight);
+            policy.charge(task, QUANTUM_NS, now_ns + QUANTUM_NS);
+        }
+        extremes
+    }
+
+    /// On several cpus whose quanta begin together.
+    fn shared<P: Policy>(&self, policy: &mut P, accounts: &mut [Account], cpus: usize) -> Extremes {
+        let mut extremes = Extremes::default();
+        let mut running = vec![TaskId(0); cpus];
+        for now in 0..self.total / self.cpus {
+            let now_ns = now.unsigned_abs();
+            for (cpu, running) in running.iter_mut().enumerate() {
+                let task = policy.pick(cpu, now_ns).expect("more tasks than cpus");
+                let account = &mut accounts[task.index()];
+                let rate = i64::from(account.weight) * self.cpus;
+                let before = i64::from(account.received) * self.total - now * rate;
+                account.received += 1;
+                extremes.sample(before, before + self.total - rate);
+                *running = task;
+            }
+            for &task in &running {
+                policy.charge(task, QUANTUM_NS, now_ns + QUANTUM_NS);
+            }
+        }
+        for account in accounts {
+            let (received, weight) = (i64::from(account.received), i64::from(account.weight));
+            let error = (received - weight) * self.total;
+            extremes.sample(error, error);
+        }
+        extremes
+    }
+}

@@ -1,0 +1,147 @@
+//! A figure's files: data as CSV and JSON, picture as SVG. Each is written under another name and
+//! then renamed: what stands under a final name is whole.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::{Coordinate, Figure, FigureError, Report, Request, Row};
+
+/// Writes NAME.csv, NAME.json and NAME.svg.
+pub(super) fn write(figure: &Figure, report: &Report, directory: &Path) -> Result<(), FigureError> {
+    let picture = (figure.study)()
+        .draw(&format!("{} — {}", figure.source, figure.title), &report.rows)
+        .map_err(|reason| FigureError::Drawing { figure: figure.name, reason })?;
+    let data = serde_json::to_string_pretty(&data(report)).expect("plain data") + "\n";
+    for (extension, text) in [("csv", csv(&report.rows)), ("json", data), ("svg", picture)] {
+        replace(&directory.join(format!("{}.{extension}", figure.name)), &text)?;
+    }
+    Ok(())
+}
+
+/// Puts `text` into the file at `path`, wholly or not at all.
+pub(super) fn replace(path: &Path, text: &str) -> Result<(), FigureError> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".part");
+    let written = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path));
+    written.map_err(|source| {
+        let _ = std::fs::remove_file(&temporary);
+        FigureError::File { verb: "write", path: path.to_path_buf(), source }
+    })
+}
+
+/// The report as one JSON object: `figure, sets, seed, seconds, cpu_seconds, decisions, rows`.
+#[must_use]
+pub fn object(report: &Report) -> Value {
+    let mut object = data(report);
+    let rows = object.as_object_mut().and_then(|object| object.remove("rows"));
+    object["seconds"] = json!(report.seconds);
+    object["cpu_seconds"] = json!(report.cpu_seconds);
+    object["rows"] = rows.unwrap_or_default();
+    object
+}
+
+/// What depends on figure, sets and seed alone.
+fn data(report: &Report) -> Value {
+    json!({
+        "figure": report.figure,
+        "sets": report.sets,
+        "seed": report.seed,
+        "decisions": report.decisions,
+        "rows": report.rows.iter().map(row_object).collect::<Vec<_>>(),
+    })
+}
+
+fn row_object(row: &Row) -> Value {
+    let mut object = Map::new();
+    for (name, coordinate) in &row.coordinates {
+        object.insert(name.clone(), json!(coordinate));
+    }
+    for (name, value) in &row.measures {
+        object.insert(name.clone(), json!(value));
+    }
+    if !row.printed.is_empty() {
+        let printed: Map<_, _> = row.printed.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
+        object.insert("printed".to_string(), Value::Object(printed));
+    }
+    Value::Object(object)
+}
+
+/// Rows as CSV with a header line; a column `printed_X` for every measure X that the paper prints
+/// somewhere.
+#[must_use]
+pub fn csv(rows: &[Row]) -> String {
+    let Some(first) = rows.first() else { return String::new() };
+    let printed: Vec<&String> = first
+        .measures
+        .iter()
+        .map(|(name, _)| name)
+        .filter(|&name| rows.iter().any(|row| row.printed.iter().any(|(key, _)| key == name)))
+        .collect();
+    let mut out = String::new();
+    let names = first.coordinates.iter().map(|(name, _)| name.clone());
+    let names = names.chain(first.measures.iter().map(|(name, _)| name.clone()));
+    let names = names.chain(printed.iter().map(|name| format!("printed_{name}")));
+    let _ = writeln!(out, "{}", names.collect::<Vec<_>>().join(","));
+    for row in rows {
+        let found = |name: &String| row.printed.iter().find(|(key, _)| key == name);
+        let cells = row.coordinates.iter().map(|(_, coordinate)| match coordinate {
+            Coordinate::Number(number) => number.to_string(),
+            Coordinate::Name(name) => name.clone(),
+        });
+        let cells = cells.chain(row.measures.iter().map(|(_, value)| value.to_string()));
+        let cells = cells.chain(
+            printed.iter().map(|name| found(name).map_or(String::new(), |p| p.1.to_string())),
+        );
+        let _ = writeln!(out, "{}", cells.collect::<Vec<_>>().join(","));
+    }
+    out
+}
+
+/// The report of an earlier run with the same figure, sets and seed, if its files are whole. It
+/// took no time.
+#[must_use]
+pub fn stored(request: &Request<'_>) -> Option<Report> {
+    let report = read(request.figure, request.directory)?;
+    let same = report.sets == request.sets() && report.seed == request.seed;
+    same.then_some(report)
+}
+
+/// What NAME.json in `directory` holds, if it is there and whole, and the other files are there.
+pub(super) fn read(figure: &Figure, directory: &Path) -> Option<Report> {
+    let file = |extension: &str| directory.join(format!("{}.{extension}", figure.name));
+    if !file("csv").exists() || !file("svg").exists() {
+        return None;
+    }
+    let data: Value = serde_json::from_slice(&std::fs::read(file("json")).ok()?).ok()?;
+    let rows = data["rows"].as_array()?.iter().map(row_of).collect::<Option<_>>()?;
+    Some(Report {
+        figure: figure.name.to_string(),
+        sets: u32::try_from(data["sets"].as_u64()?).ok()?,
+        seed: data["seed"].as_u64()?,
+        seconds: 0.0,
+        cpu_seconds: 0.0,
+        decisions: data["decisions"].as_u64()?,
+        rows,
+    })
+}
+
+/// The row that [`row_object`] made into `object`: measures are the numbers with a fraction.
+fn row_of(object: &Value) -> Option<Row> {
+    let mut row = Row::default();
+    for (name, value) in object.as_object()? {
+        let name = name.clone();
+        match value {
+            Value::Object(printed) => {
+                let value = |(k, v): (&String, &Value)| Some((k.clone(), v.as_f64()?));
+                row.printed = printed.iter().map(value).collect::<Option<_>>()?;
+            }
+            Value::Number(number) if number.is_f64() => {
+                row.measures.push((name, number.as_f64()?));
+            }
+            _ => row.coordinates.push((name, serde_json::from_value(value.clone()).ok()?)),
+        }
+    }
+    Some(row)
+}

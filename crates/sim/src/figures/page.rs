@@ -1,0 +1,101 @@
+//! One HTML page with all pictures of a directory, what the papers print beside what we measured,
+//! and why they differ where they do.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::agreement::{Comparison, comparisons};
+use super::{Figure, FigureError, REGISTRY, Report, files};
+
+/// Writes index.html over the figures whose files are in `directory`.
+///
+/// # Errors
+/// When the page cannot be written.
+pub fn write_page(directory: &Path) -> Result<(), FigureError> {
+    let found = |figure| Some((figure, files::read(figure, directory)?));
+    let figures: Vec<(&Figure, Report)> = REGISTRY.iter().filter_map(found).collect();
+    files::replace(&directory.join("index.html"), &page(&figures))
+}
+
+const STYLE: &str = "\
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 78rem; padding: 0 1rem;\
+ color: #222; background: #fff }
+h1 { font-size: 1.7rem } h2 { font-size: 1.25rem; margin-top: 3rem }
+img { max-width: 100%; height: auto; border: 1px solid #ddd }
+table { border-collapse: collapse; margin: 1rem 0 }
+th, td { text-align: left; padding: .15rem 1rem .15rem 0; border-bottom: 1px solid #eee }
+td.number { text-align: right; font-variant-numeric: tabular-nums }
+p { max-width: 60rem } .source { color: #666 }
+";
+
+fn page(figures: &[(&Figure, Report)]) -> String {
+    let mut out = String::from("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
+    out += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
+    out += "<title>The papers' figures, reproduced</title>\n";
+    let _ = write!(out, "<style>\n{STYLE}</style>\n");
+    out += "<h1>The papers' figures, reproduced</h1>\n";
+    out += "<p>Every figure is computed by <code>prorata figure NAME</code> with the policies of the \
+            library. Red marks what the paper prints. Errors are in quanta: positive is ahead of the \
+            ideal, negative behind it.</p>\n<ul>\n";
+    for (figure, _) in figures {
+        let (name, title) = (figure.name, escape(figure.title));
+        let _ = writeln!(out, "<li><a href=\"#{name}\">{name}</a>: {title}</li>");
+    }
+    out += "</ul>\n";
+    for (figure, report) in figures {
+        section(&mut out, figure, report);
+    }
+    out += "</html>\n";
+    out
+}
+
+fn section(out: &mut String, figure: &Figure, report: &Report) {
+    let (name, title, source) = (figure.name, escape(figure.title), escape(figure.source));
+    let _ = writeln!(out, "<h2 id=\"{name}\">{title}</h2>\n<p class=\"source\">{source}.");
+    if report.sets > 1 {
+        let _ = writeln!(out, "{} random sets a point, seed {}.", report.sets, report.seed);
+    }
+    if report.sets < figure.sets {
+        let _ = writeln!(out, "The paper ran {}.", figure.sets);
+    }
+    if report.decisions > 0 {
+        let _ = writeln!(out, "{} decisions.", grouped(report.decisions));
+    }
+    let _ = writeln!(out, "<a href=\"{name}.csv\">CSV</a>, <a href=\"{name}.json\">JSON</a></p>");
+    let _ = writeln!(out, "<p><img src=\"{name}.svg\" alt=\"{title}\"></p>");
+    let comparisons = comparisons(&report.rows);
+    if !comparisons.is_empty() {
+        *out +=
+            "<table>\n<tr><th>measure</th><th>measured</th><th>printed</th><th>where</th></tr>\n";
+        comparisons.iter().for_each(|comparison| line(out, comparison));
+        *out += "</table>\n";
+    }
+    let _ = writeln!(out, "<p>{}</p>", escape(figure.remarks));
+}
+
+fn line(out: &mut String, comparison: &Comparison) {
+    let Comparison { subject, measure, measured, printed } = comparison;
+    let (subject, measure) = (escape(subject), escape(&measure.replace('_', " ")));
+    let _ = writeln!(
+        out,
+        "<tr><td>{measure}</td><td class=\"number\">{measured:.3}</td>\
+         <td class=\"number\">{printed}</td><td>{subject}</td></tr>"
+    );
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// With the thousands apart.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    out
+}

@@ -1,0 +1,62 @@
+//! Who ran when: a row a task, a bar a run.
+
+use plotters::prelude::*;
+
+use super::{Area, Picture, colour, document, tick};
+
+/// One panel.
+pub(in crate::figures) struct Strips {
+    pub(in crate::figures) title: String,
+    /// Name of the time axis.
+    pub(in crate::figures) x: &'static str,
+    pub(in crate::figures) tasks: Vec<String>,
+    /// Task, begin and end of every run.
+    pub(in crate::figures) runs: Vec<(usize, f64, f64)>,
+}
+
+/// Draws panels of strips, one in a row.
+pub(in crate::figures) fn strips(title: &str, panels: &[Strips]) -> Picture {
+    document(title, panels, 1, (900, 260), |area, panel| {
+        panel.draw(area).map_err(|error| error.to_string())
+    })
+}
+
+impl Strips {
+    #[allow(clippy::cast_precision_loss)] // a few tasks
+    fn draw<'a>(
+        &self,
+        area: &Area<'a>,
+    ) -> Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>> {
+        let end = self.runs.iter().map(|run| run.2).fold(0.0, f64::max);
+        let tasks = self.tasks.len();
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, ("sans-serif", 17))
+            .margin(12)
+            .x_label_area_size(40)
+            .y_label_area_size(70)
+            .build_cartesian_2d(0.0..end, 0.0..tasks as f64)?;
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .light_line_style(WHITE)
+            .bold_line_style(BLACK.mix(0.12))
+            .x_desc(self.x)
+            .label_style(("sans-serif", 13))
+            .axis_desc_style(("sans-serif", 14))
+            .x_label_formatter(&|&value| tick(value))
+            .y_label_formatter(&|_| String::new())
+            .y_labels(1)
+            .draw()?;
+        chart.draw_series(self.runs.iter().map(|&(task, begin, end)| {
+            let low = task as f64;
+            Rectangle::new([(begin, low + 0.15), (end, low + 0.85)], colour(task).filled())
+        }))?;
+        let style = ("sans-serif", 13).into_font().color(&BLACK);
+        for (task, name) in self.tasks.iter().enumerate() {
+            let at = chart.backend_coord(&(0.0, task as f64 + 0.5));
+            let (x, y) = area.get_base_pixel();
+            area.draw(&Text::new(name.clone(), (at.0 - x - 58, at.1 - y - 6), style.clone()))?;
+        }
+        Ok(())
+    }
+}

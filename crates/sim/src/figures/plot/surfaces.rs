@@ -1,0 +1,125 @@
+//! Surfaces over a grid, like the error figures of the GR3 and VTRR papers.
+
+use plotters::prelude::*;
+
+use super::{Area, PRINTED, Picture, colour, document, tick};
+
+/// One panel. Heights are listed with the width as the faster index.
+pub(in crate::figures) struct Surfaces {
+    pub(in crate::figures) title: String,
+    /// Name and values of the axis that runs to the back.
+    pub(in crate::figures) depth: (&'static str, Vec<String>),
+    /// Name and values of the axis that runs to the right.
+    pub(in crate::figures) width: (&'static str, Vec<String>),
+    /// Name of the vertical axis.
+    pub(in crate::figures) height: &'static str,
+    pub(in crate::figures) surfaces: Vec<(&'static str, Vec<f64>)>,
+    /// Heights that the paper prints: drawn as frames around the box.
+    pub(in crate::figures) printed: Vec<f64>,
+}
+
+/// Draws panels of surfaces, two in a row.
+pub(in crate::figures) fn surfaces(title: &str, panels: &[Surfaces]) -> Picture {
+    document(title, panels, 2, (620, 520), |area, panel| {
+        panel.draw(area).map_err(|error| error.to_string())
+    })
+}
+
+type Result3<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
+
+impl Surfaces {
+    /// The range of heights, with 0 and what is printed, and some air.
+    fn heights(&self) -> (f64, f64) {
+        let all = self.surfaces.iter().flat_map(|(_, heights)| heights).chain(&self.printed);
+        let (low, high) = all.fold((0.0f64, 0.0f64), |(low, high), &h| (low.min(h), high.max(h)));
+        let air = (high - low) * 0.04;
+        (if low < 0.0 { low - air } else { low }, high + air)
+    }
+
+    #[allow(clippy::cast_precision_loss)] // a few grid lines
+    fn draw<'a>(&self, area: &Area<'a>) -> Result3<'a> {
+        let (low, high) = self.heights();
+        let (widths, depths) = (self.width.1.len(), self.depth.1.len());
+        let (right, back) = ((widths - 1) as f64, (depths - 1) as f64);
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, ("sans-serif", 17))
+            .margin(14)
+            .build_cartesian_3d(0.0..right, low..high, 0.0..back)?;
+        chart.with_projection(|mut projection| {
+            projection.pitch = 0.30;
+            projection.yaw = 0.62;
+            projection.scale = 0.82;
+            projection.into_matrix()
+        });
+        let label = |labels: &[String], at: f64| {
+            let index = at.round().max(0.0);
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a grid line
+            let found = labels.get(index as usize).filter(|_| (at - index).abs() < 1e-6);
+            found.cloned().unwrap_or_default()
+        };
+        chart
+            .configure_axes()
+            .light_grid_style(BLACK.mix(0.10))
+            .max_light_lines(1)
+            .x_labels(widths)
+            .z_labels(depths)
+            .y_labels(9)
+            .label_style(("sans-serif", 13))
+            .x_formatter(&|&at| label(&self.width.1, at))
+            .z_formatter(&|&at| label(&self.depth.1, at))
+            .y_formatter(&|&at| tick(at))
+            .draw()?;
+        for (index, (name, heights)) in self.surfaces.iter().enumerate() {
+            let colour = colour(index);
+            let nodes = |count: usize| (0..count).map(|i| i as f64);
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // grid nodes
+            let height = |x: f64, z: f64| heights[z as usize * widths + x as usize];
+            let surface = SurfaceSeries::xoz(nodes(widths), nodes(depths), height)
+                .style(ShapeStyle { color: colour.mix(0.55), filled: true, stroke_width: 0 });
+            chart.draw_series(surface)?.label(*name).legend(move |(x, y)| {
+                Rectangle::new([(x, y - 5), (x + 14, y + 5)], colour.mix(0.6).filled())
+            });
+            let row = |z: usize| {
+                let node = move |x: usize| (x as f64, heights[z * widths + x], z as f64);
+                LineSeries::new((0..widths).map(node), colour.stroke_width(1))
+            };
+            let column = |x: usize| {
+                let node = move |z: usize| (x as f64, heights[z * widths + x], z as f64);
+                LineSeries::new((0..depths).map(node), colour.stroke_width(1))
+            };
+            for z in 0..depths {
+                chart.draw_series(row(z))?;
+            }
+            for x in 0..widths {
+                chart.draw_series(column(x))?;
+            }
+        }
+        for (index, &height) in self.printed.iter().enumerate() {
+            let corners = [(0.0, 0.0), (right, 0.0), (right, back), (0.0, back), (0.0, 0.0)];
+            let frame = corners.map(|(x, z)| (x, height, z));
+            let drawn = chart.draw_series(LineSeries::new(frame, PRINTED.stroke_width(2)))?;
+            if index == 0 {
+                drawn.label("printed").legend(|(x, y)| {
+                    PathElement::new([(x, y), (x + 14, y)], PRINTED.stroke_width(2))
+                });
+            }
+        }
+        let name = |text: &str, at: (f64, f64, f64), shift: (i32, i32)| {
+            let style = ("sans-serif", 14).into_font().color(&BLACK.mix(0.8));
+            EmptyElement::at(at) + Text::new(text.to_string(), shift, style)
+        };
+        chart.draw_series([
+            name(self.width.0, (right / 2.0, low, 0.0), (10, 34)),
+            name(self.depth.0, (right, low, back / 2.0), (40, 20)),
+        ])?;
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .label_font(("sans-serif", 13))
+            .background_style(WHITE.mix(0.8))
+            .draw()?;
+        let style = ("sans-serif", 14).into_font().color(&BLACK.mix(0.8));
+        area.draw(&Text::new(self.height, (14, 34), style))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! The study of GR3 §5.1: worst-case service errors when one task has a tenth (or half) of the
+//! weight, over 45 combinations of the number of tasks and the total weight.
+
+use prorata::{Policy, Setup, Weight};
+
+use super::cycle::{self, Extremes, QUANTUM_NS};
+use super::plot::{Picture, Surfaces, surfaces};
+use super::{Coordinate, Row, Study, Tally, sets};
+
+/// Random sets at every combination, in the paper.
+pub(super) const SETS: u32 = 2500;
+/// The numbers of tasks.
+const TASKS: [u32; 9] = [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
+/// The total weights.
+const TOTALS: [u32; 5] = [16384, 32768, 65536, 131_072, 262_144];
+
+/// A policy in the comparison.
+#[derive(Clone, Copy)]
+pub(super) struct Contender {
+    pub(super) policy: &'static str,
+    /// The errors of a set over one cycle.
+    pub(super) errors: fn(&Setup, &[Weight]) -> Cycle,
+    /// The worst errors that the paper prints, if it does.
+    pub(super) printed: Option<(f64, f64)>,
+}
+
+/// What one cycle gave.
+pub(super) struct Cycle {
+    pub(super) extremes: Extremes,
+    pub(super) decisions: u64,
+}
+
+/// One cycle of `policy`, decision by decision.
+pub(super) fn simulate<P: Policy>(policy: &mut P, setup: &Setup, weights: &[Weight]) -> Cycle {
+    let decisions = weights.iter().map(|w| u64::from(w.get())).sum();
+    Cycle { extremes: cycle::run(policy, setup, weights), decisions }
+}
+
+/// The study.
+pub(super) struct Skewed {
+    pub(super) contenders: &'static [Contender],
+    pub(super) cpus: usize,
+    /// The first task has one part in so many of the weight.
+    pub(super) part: u32,
+}
+
+struct Point {
+    contender: Contender,
+    tasks: u32,
+    total: u32,
+}
+
+impl Skewed {
+    fn point(&self, point: usize) -> Point {
+        let (contender, combination) = (point / COMBINATIONS, point % COMBINATIONS);
+        Point {
+            contender: self.contenders[contender],
+            tasks: TASKS[combination / TOTALS.len()],
+            total: TOTALS[combination % TOTALS.len()],
+        }
+    }
+}
+
+const COMBINATIONS: usize = TASKS.len() * TOTALS.len();
+
+impl Study for Skewed {
+    fn points(&self) -> usize {
+        self.contenders.len() * COMBINATIONS
+    }
+
+    fn cost(&self, point: usize) -> u64 {
+        u64::from(self.point(point).total)
+    }
+
+    fn measure(&self, point: usize, set: u32, seed: u64) -> Tally {
+        let Point { contender, tasks, total } = self.point(point);
+        let mut lots = sets::Lots::new(seed, tasks, total, set);
+        let weights = sets::skewed(&mut lots, tasks as usize, total, total / self.part);
+        let setup = Setup::new(self.cpus, QUANTUM_NS);
+        let Cycle { extremes, decisions } = (contender.errors)(&setup, &weights);
+        Tally { decisions, values: vec![extremes.min, extremes.max] }
+    }
+
+    fn merge(&self, values: &mut [i64], other: &[i64]) {
+        values[0] = values[0].min(other[0]);
+        values[1] = values[1].max(other[1]);
+    }
+
+    fn rows(&self, tallies: &[Tally], _sets: u32) -> Vec<Row> {
+        let row = |(index, tally): (usize, &Tally)| {
+            let Point { contender, tasks, total } = self.point(index);
+            let quanta = |error: i64| in_quanta(error, total);
+            Row::default()
+                .at("policy", contender.policy)
+                .at("tasks", tasks)
+                .at("total_weight", total)
+                .with("min", quanta(tally.values[0]))
+                .with("max", quanta(tally.values[1]))
+        };
+        let mut rows: Vec<Row> = tallies.iter().enumerate().map(row).collect();
+        for (rows, contender) in rows.chunks_mut(COMBINATIONS).zip(self.contenders) {
+            if let Some((min, max)) = contender.printed {
+                worst(rows, "min", |a, b| a < b).print("min", min);
+                worst(rows, "max", |a, b| a > b).print("max", max);
+            }
+        }
+        rows
+    }
+
+    fn draw(&self, title: &str, rows: &[Row]) -> Picture {
+        let panels = self.contenders.iter().zip(rows.chunks(COMBINATIONS));
+        let panels = panels.map(|(contender, rows)| Surfaces {
+            title: contender.policy.to_string(),
+            depth: ("N, tasks", labels(&TASKS)),
+            width: ("total weight", labels(&TOTALS)),
+            height: "service error, quanta",
+            surfaces: vec![
+                ("greatest", rows.iter().map(|row| row.value("max")).collect()),
+                ("least", rows.iter().map(|row| row.value("min")).collect()),
+            ],
+            printed: contender.printed.map_or(vec![], |(min, max)| vec![max, min]),
+        });
+        surfaces(title, &panels.collect::<Vec<_>>())
+    }
+}
+
+/// The row in which the measure `name` is worst; the first of several.
+pub(super) fn worst<'a>(
+    rows: &'a mut [Row],
+    name: &str,
+    worse: fn(f64, f64) -> bool,
+) -> &'a mut Row {
+    let mut found = 0;
+    for index in 1..rows.len() {
+        if worse(rows[index].value(name), rows[found].value(name)) {
+            found = index;
+        }
+    }
+    &mut rows[found]
+}
+
+#[allow(clippy::cast_precision_loss)] // errors are far below 2^53
+fn in_quanta(error: i64, total: u32) -> f64 {
+    error as f64 / f64::from(total)
+}
+
+fn labels(numbers: &[u32]) -> Vec<String> {
+    numbers.iter().map(|&n| Coordinate::from(n).to_string()).collect()
+}
