@@ -11,16 +11,34 @@ use serde::{Deserialize, Serialize};
 
 mod agreement;
 mod cycle;
+mod encoders;
 mod files;
+mod idle;
 mod page;
 mod plot;
 mod sets;
 mod skewed;
 mod sweep;
+mod ticks;
+mod timeline;
+mod web_servers;
+mod who_runs;
 
+mod dfs_3;
+mod dfs_4;
+mod dfs_5;
+mod dfs_fa;
 mod gr3_10;
+mod gr3_15;
+mod gr3_16;
+mod gr3_17;
+mod gr3_19;
 mod gr3_5;
 mod gr3_9;
+mod vtrr_5;
+mod vtrr_6;
+mod vtrr_8;
+mod vtrr_9;
 
 pub use agreement::agreement;
 pub use files::{csv, object, stored};
@@ -28,7 +46,24 @@ pub use page::write_page;
 pub use sweep::{Progress, Request, produce};
 
 /// Every figure, in the order in which they are listed to users.
-pub const REGISTRY: &[Figure] = &[gr3_5::FIGURE, gr3_9::FIGURE, gr3_10::FIGURE];
+#[rustfmt::skip] // one line each
+pub const REGISTRY: &[Figure] = &[
+    gr3_5::FIGURE,
+    gr3_9::FIGURE,
+    gr3_10::FIGURE,
+    gr3_15::FIGURE,
+    gr3_16::FIGURE,
+    gr3_17::FIGURE,
+    gr3_19::FIGURE,
+    vtrr_5::FIGURE,
+    vtrr_6::FIGURE,
+    vtrr_8::FIGURE,
+    vtrr_9::FIGURE,
+    dfs_3::FIGURE,
+    dfs_4::FIGURE,
+    dfs_5::FIGURE,
+    dfs_fa::FIGURE,
+];
 
 /// The figure called `name`.
 #[must_use]
@@ -96,6 +131,18 @@ impl std::fmt::Display for Coordinate {
         match self {
             Coordinate::Number(number) => f.pad(&number.to_string()),
             Coordinate::Name(name) => f.pad(name),
+        }
+    }
+}
+
+impl Coordinate {
+    /// As a number; 0 for a name.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // coordinates are small
+    pub fn number(&self) -> f64 {
+        match self {
+            Coordinate::Number(number) => *number as f64,
+            Coordinate::Name(_) => 0.0,
         }
     }
 }

@@ -21,7 +21,7 @@ impl Lots {
     pub(super) fn new(seed: u64, a: u32, b: u32, index: u32) -> Lots {
         assert!(a < 1 << 20 && b < 1 << 20 && index < LIMIT, "one stream for each set");
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        rng.set_stream(u64::from(a) << 44 | u64::from(b) << 24 | u64::from(index));
+        rng.set_stream((u64::from(a) << 44) | (u64::from(b) << 24) | u64::from(index));
         Lots(rng)
     }
 
@@ -35,7 +35,7 @@ impl Lots {
     /// Uniform in 0..`limit`, which is not 0. (Multiply and shift: the bias is below 2^−32.)
     #[allow(clippy::cast_possible_truncation)] // the product is below limit · 2^32
     pub(super) fn below(&mut self, limit: u32) -> u32 {
-        (u64::from(self.0.next_u32()) * u64::from(limit) >> 32) as u32
+        ((u64::from(self.0.next_u32()) * u64::from(limit)) >> 32) as u32
     }
 }
 

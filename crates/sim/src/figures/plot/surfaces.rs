@@ -57,6 +57,9 @@ impl Surfaces {
             let found = labels.get(index as usize).filter(|_| (at - index).abs() < 1e-6);
             found.cloned().unwrap_or_default()
         };
+        // The last labels of both axes stand at the front corner: move them apart.
+        const SPACE: &str = "\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}";
+        let at_corner = |at: f64, last: f64| (at - last).abs() < 1e-6;
         chart
             .configure_axes()
             .light_grid_style(BLACK.mix(0.10))
@@ -65,8 +68,13 @@ impl Surfaces {
             .z_labels(depths)
             .y_labels(9)
             .label_style(("sans-serif", 13))
-            .x_formatter(&|&at| label(&self.width.1, at))
-            .z_formatter(&|&at| label(&self.depth.1, at))
+            .x_formatter(&|&at| {
+                label(&self.width.1, at) + if at_corner(at, right) { SPACE } else { "" }
+            })
+            .z_formatter(&|&at| {
+                let space = if at_corner(at, back) { SPACE } else { "" };
+                space.to_string() + &label(&self.depth.1, at)
+            })
             .y_formatter(&|&at| tick(at))
             .draw()?;
         for (index, (name, heights)) in self.surfaces.iter().enumerate() {
@@ -109,8 +117,8 @@ impl Surfaces {
             EmptyElement::at(at) + Text::new(text.to_string(), shift, style)
         };
         chart.draw_series([
-            name(self.width.0, (right / 2.0, low, 0.0), (10, 34)),
-            name(self.depth.0, (right, low, back / 2.0), (40, 20)),
+            name(self.width.0, (right / 2.0, low, back), (-90, 30)),
+            name(self.depth.0, (right, low, back / 2.0), (36, 22)),
         ])?;
         chart
             .configure_series_labels()

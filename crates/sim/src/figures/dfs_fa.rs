@@ -1,0 +1,52 @@
+//! DFS-FA in the scenarios of DFS §4.2: it never idles beside a waiting task.
+
+use prorata::policies::dfs::Ties;
+use prorata::policies::dfs_fa::DfsFa;
+
+use super::Figure;
+use super::idle::{CPUS, Idle, Point, SETS};
+use super::plot::{Axis, Lines, Series};
+use super::ticks::{self, Scenario};
+
+const SCENARIOS: [Scenario; 4] =
+    [Scenario::Synchronised, Scenario::Asynchronous, Scenario::Variable, Scenario::Dynamic(100)];
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "dfs-fa",
+    title: "Idling of DFS-FA: none",
+    source: "DFS (RTAS 2001), section 5",
+    sets: SETS,
+    remarks: "",
+    study: || {
+        let points = |scenario| CPUS.map(|cpus| Point { scenario, cpus, more: 0 });
+        Box::new(Idle {
+            policy: "dfs-fa",
+            run: |setup, size, scenario, lots| {
+                ticks::run(DfsFa::new(setup, Ties::Paper), size, scenario, lots)
+            },
+            points: SCENARIOS.into_iter().flat_map(points).collect(),
+            printed: &[
+                ("synchronised", 0.0),
+                ("asynchronous", 0.0),
+                ("variable", 0.0),
+                ("dynamic", 0.0),
+            ],
+            panels: |rows| {
+                let curve = |scenario: &Scenario| {
+                    let of =
+                        |row: &&super::Row| row.place("scenario").to_string() == scenario.name();
+                    let points = CPUS.iter().zip(rows.iter().filter(of));
+                    let points =
+                        points.map(|(&cpus, row)| (f64::from(cpus), row.value("idle_percent")));
+                    Series::new(scenario.name(), points.collect()).marked()
+                };
+                vec![Lines {
+                    title: "idle beside a waiting task".to_string(),
+                    x: Axis { name: "cpus", logarithmic: true },
+                    y: Axis { name: "% of cpu time", logarithmic: false },
+                    series: SCENARIOS.iter().map(curve).collect(),
+                }]
+            },
+        })
+    },
+};
