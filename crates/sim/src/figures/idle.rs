@@ -2,8 +2,10 @@
 
 use prorata::Setup;
 
+use crate::random::Random;
+
 use super::plot::{Axis, Lines, Picture, Series, lines};
-use super::sets::Lots;
+use super::sets::lots;
 use super::ticks::{Idling, QUANTUM_TICKS, Scenario, TICK_NS};
 use super::{Row, Study, Tally};
 
@@ -24,7 +26,7 @@ pub(super) struct Point {
 }
 
 /// A run under the policy of the study.
-pub(super) type Run = fn(&Setup, (usize, u32), Scenario, Lots) -> Idling;
+pub(super) type Run = fn(&Setup, (usize, u32), Scenario, Random) -> Idling;
 
 /// The study.
 pub(super) struct Idle {
@@ -59,7 +61,7 @@ impl Study for Idle {
         let point = &self.points[point];
         let cpus = point.cpus as usize;
         let setup = Setup::new(cpus, QUANTUM_TICKS * TICK_NS);
-        let lots = Lots::new(seed, (point.cpus << 8) | point.more, point.scenario.stream(), set);
+        let lots = lots(seed, (point.cpus << 8) | point.more, point.scenario.stream(), set);
         let idling = (self.run)(&setup, (cpus, point.tasks(set)), point.scenario, lots);
         let signed = |n: u64| i64::try_from(n).expect("at most ticks times cpus");
         let mut values = vec![signed(idling.cpu_ticks)];

@@ -74,7 +74,7 @@ impl Study for Skewed {
 
     fn measure(&self, point: usize, set: u32, seed: u64) -> Tally {
         let Point { contender, tasks, total } = self.point(point);
-        let mut lots = sets::Lots::new(seed, tasks, total, set);
+        let mut lots = sets::lots(seed, tasks, total, set);
         let weights = sets::skewed(&mut lots, tasks as usize, total, total / self.part);
         let setup = Setup::new(self.cpus, QUANTUM_NS);
         let Cycle { extremes, decisions } = (contender.errors)(&setup, &weights);

@@ -6,7 +6,7 @@
 
 use prorata::{Policy, TaskId, Weight};
 
-use super::sets::Lots;
+use crate::random::Random;
 
 /// A clock tick; only ratios matter.
 pub(super) const TICK_NS: u64 = 1000;
@@ -15,7 +15,7 @@ pub(super) const QUANTUM_TICKS: u64 = 10;
 /// How long a run is.
 const RUN_TICKS: u64 = 10_000;
 /// Weights are uniform in 1..=this.
-const HEAVIEST: u32 = 100;
+const HEAVIEST: u64 = 100;
 
 /// What differs from the ideal model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(super) fn run<P: Policy>(
     policy: P,
     (cpus, tasks): (usize, u32),
     scenario: Scenario,
-    lots: Lots,
+    lots: Random,
 ) -> Idling {
     let mut machine = Machine {
         policy,
@@ -96,7 +96,7 @@ struct Cpu {
 
 struct Machine<P> {
     policy: P,
-    lots: Lots,
+    lots: Random,
     scenario: Scenario,
     cpus: Vec<Cpu>,
     /// The tasks that are there, in no order.
@@ -152,19 +152,19 @@ impl<P: Policy> Machine<P> {
             Scenario::Asynchronous => self.tick == 0,
             Scenario::Variable | Scenario::Dynamic(_) => true,
         };
-        let ticks = if any { 1 + self.lots.below(10) } else { 10 };
+        let ticks = if any { 1 + self.lots.below(QUANTUM_TICKS) } else { QUANTUM_TICKS };
         let task = self.policy.pick(cpu, self.now_ns());
-        self.cpus[cpu] = Cpu { task, begin: self.tick, end: self.tick + u64::from(ticks) };
+        self.cpus[cpu] = Cpu { task, begin: self.tick, end: self.tick + ticks };
         self.idling.decisions += 1;
     }
 
     /// Whether a task arrived. Times between arrivals, and between departures, are geometric: the
     /// exponential distribution in whole ticks.
     fn come_and_go(&mut self, mean_ticks: u32) -> bool {
-        if self.lots.below(mean_ticks) == 0 && !self.tasks.is_empty() {
+        if self.lots.below(u64::from(mean_ticks)) == 0 && !self.tasks.is_empty() {
             self.depart();
         }
-        let arrives = self.lots.below(mean_ticks) == 0;
+        let arrives = self.lots.below(u64::from(mean_ticks)) == 0;
         if arrives {
             self.arrive();
         }
@@ -174,15 +174,16 @@ impl<P: Policy> Machine<P> {
     fn arrive(&mut self) {
         let next = u32::try_from(self.tasks.len()).expect("few tasks");
         let task = self.free.pop().unwrap_or(TaskId(next));
-        let weight = Weight::new(1 + self.lots.below(HEAVIEST)).expect("at least 1");
+        let weight = u32::try_from(1 + self.lots.below(HEAVIEST)).expect("a small number");
+        let weight = Weight::new(weight).expect("at least 1");
         self.policy.add(task, weight);
         self.policy.wake(task, self.now_ns());
         self.tasks.push(task);
     }
 
     fn depart(&mut self) {
-        let count = u32::try_from(self.tasks.len()).expect("few tasks");
-        let task = self.tasks.swap_remove(self.lots.below(count) as usize);
+        let place = self.lots.below(self.tasks.len() as u64);
+        let task = self.tasks.swap_remove(usize::try_from(place).expect("few tasks"));
         if let Some(cpu) = self.cpus.iter().position(|cpu| cpu.task == Some(task)) {
             self.charge(cpu);
             self.cpus[cpu].end = self.tick;
