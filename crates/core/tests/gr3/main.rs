@@ -1,15 +1,19 @@
 //! GR3 and GR3MP: the papers' examples, the naive twin, the bounds.
 
+mod bounds;
+mod differential;
+mod dynamic;
+mod twin;
 mod vectors;
 
 use prorata::policies::gr3::Gr3;
 use prorata::{Policy, Setup, TaskId, Weight};
 
 /// Length of a quantum: logical, so any will do.
-pub const QUANTUM_NS: u64 = 1000;
+pub(crate) const QUANTUM_NS: u64 = 1000;
 
 /// Adds and wakes tasks of these weights.
-pub fn start<P: Policy>(mut policy: P, weights: &[u32]) -> P {
+pub(crate) fn start<P: Policy>(mut policy: P, weights: &[u32]) -> P {
     for (id, &weight) in (0..).zip(weights) {
         policy.add(TaskId(id), Weight::new(weight).expect("a weight is positive"));
         policy.wake(TaskId(id), 0);
@@ -18,7 +22,11 @@ pub fn start<P: Policy>(mut policy: P, weights: &[u32]) -> P {
 }
 
 /// Who runs on each cpu in each quantum of a fixed set.
-pub fn schedule<P: Policy>(policy: &mut P, cpus: usize, quanta: usize) -> Vec<Vec<Option<u32>>> {
+pub(crate) fn schedule<P: Policy>(
+    policy: &mut P,
+    cpus: usize,
+    quanta: usize,
+) -> Vec<Vec<Option<u32>>> {
     let mut running = vec![None; cpus];
     let mut rows = Vec::new();
     for quantum in 0..quanta as u64 {
@@ -33,6 +41,6 @@ pub fn schedule<P: Policy>(policy: &mut P, cpus: usize, quanta: usize) -> Vec<Ve
 }
 
 /// GR3 with tasks of these weights, all runnable.
-pub fn gr3(weights: &[u32], cpus: usize) -> Gr3 {
+pub(crate) fn gr3(weights: &[u32], cpus: usize) -> Gr3 {
     start(Gr3::new(&Setup::new(cpus, QUANTUM_NS)), weights)
 }

@@ -10,7 +10,10 @@ use crate::queue::NodeId;
 /// Where to go on in the group list after a change of groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
-    /// At the group after the last violated pair; at the largest if none is violated. Ours.
+    /// At the group after the last violated pair, and so on until no pair is violated; then at the
+    /// largest. Ours.
+    UntilOrdered,
+    /// At the group after the last violated pair; at the largest if none is violated.
     Violated,
     /// At the largest group (both papers, taken literally).
     Largest,
@@ -133,6 +136,9 @@ pub(super) struct Groups {
     place: [u8; ORDERS],
     /// Nothing has been chosen since the list was last empty: there is no work to rescale.
     pub(super) fresh: bool,
+    /// The next choice needs no care: the list is not fresh, and no pair is violated but the one
+    /// before the current group, or else the rule for resuming does not ask.
+    pub(super) steady: bool,
     rules: Rules,
 }
 
@@ -145,7 +151,6 @@ pub(super) struct Turn<'a> {
     pub(super) group: &'a mut Group,
     place: usize,
     before: &'a mut usize,
-    fresh: &'a mut bool,
 }
 
 impl Turn<'_> {
@@ -157,7 +162,6 @@ impl Turn<'_> {
         self.previous.lead = self.previous.lead.wrapping_sub_unsigned(self.previous.weight);
         self.group.lead = self.group.lead.wrapping_add_unsigned(self.group.next_weight);
         *self.before = if self.group.lead > 0 { self.place + 1 } else { 0 };
-        *self.fresh = false;
     }
 }
 
@@ -170,7 +174,28 @@ impl Groups {
             before: 0,
             place: [0; ORDERS],
             fresh: true,
+            steady: false,
         }
+    }
+
+    /// After a choice that was not steady: restores the order of work before the round starts over.
+    pub(super) fn settle(&mut self) {
+        self.fresh = false;
+        let until_ordered = self.rules.resume == Resume::UntilOrdered;
+        if until_ordered && self.before == 0 {
+            self.before = self.after_last_violated();
+        }
+        self.steady = !until_ordered || self.before == 0;
+    }
+
+    /// The place of the first group of the last violated pair; 0 if there is none.
+    fn after_last_violated(&self) -> usize {
+        self.live().iter().rposition(|group| group.lead > 0).map_or(0, |index| index + 1)
+    }
+
+    /// Total of the groups' work.
+    pub(super) fn work(&self) -> u64 {
+        self.live().iter().map(|group| group.work.saturating_sub(1)).sum()
     }
 
     /// The current group's turn; that of a sentinel if the list is empty.
@@ -179,9 +204,9 @@ impl Groups {
         // The mask changes nothing; it saves the bounds checks.
         let place = self.before & (ORDERS - 1);
         debug_assert_eq!(place, self.before);
-        let Groups { list, before, fresh, .. } = self;
+        let Groups { list, before, .. } = self;
         let [previous, group, ..] = &mut list[place..] else { unreachable!("a list of 34") };
-        Turn { previous, group, place, before, fresh }
+        Turn { previous, group, place, before }
     }
 
     /// The group of `order`, if any task is in it.
@@ -398,12 +423,10 @@ impl Groups {
     /// the largest group, which starves the small ones when tasks come and go every quantum: the
     /// step that a violated pair owes to its second group is forgotten each time.
     fn resume(&mut self, order: usize, removal: bool) {
+        self.steady = false;
         let keep = || usize::from(self.place[order]).saturating_sub(1);
         self.before = match self.rules.resume {
-            Resume::Violated => {
-                let violated = self.live().iter().rposition(|group| group.lead > 0);
-                violated.map_or(0, |index| index + 1)
-            }
+            Resume::UntilOrdered | Resume::Violated => self.after_last_violated(),
             Resume::Largest => 0,
             Resume::LargestOnRemoval if removal => 0,
             Resume::LargestOnRemoval | Resume::Current => keep(),
@@ -425,7 +448,7 @@ mod tests {
 
     /// Groups of these weights, order σ = index.
     fn groups(weights: &[u64]) -> Groups {
-        let rules = Rules { resume: Resume::Violated, rescale: Rescale::Neighbour };
+        let rules = Rules { resume: Resume::UntilOrdered, rescale: Rescale::Neighbour };
         let mut groups = Groups::new(rules);
         for (order, &plain) in weights.iter().enumerate() {
             let order = u8::try_from(order).unwrap();

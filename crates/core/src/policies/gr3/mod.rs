@@ -37,9 +37,14 @@
 //! # Deviations and choices
 //!
 //! * After a change of groups the paper restarts at the largest group; that starves small groups
-//!   when tasks come and go every quantum. We resume after the last violated pair of the group
-//!   list. [`Resume`] has the paper's rules for comparison.
-//! * Work is rescaled by the USENIX rule; [`Rescale`] has the technical report's.
+//!   when tasks come and go every quantum. We go on at the group after the last violated pair of
+//!   the list, and again, until no pair is violated: only then does the round start over. Tasks
+//!   outside the changed group then keep their ratio within three quanta, whatever the others do
+//!   (`tests/gr3/dynamic.rs`; [`Resume`] has the other rules, which differ without limit).
+//! * Work is rescaled by the USENIX rule; [`Rescale`] has the technical report's. The first sets an
+//!   arrival's work by the next lighter group's, and may let it wait for Φ_G/Φ_(k+1) quanta: the
+//!   paper's claim that the disruption is a constant does not hold. Option `rescale=own` is better
+//!   for tasks that come and go (`tests/gr3/dynamic.rs` has a counterexample and the figures).
 //! * A blocked task stays queued until its turn (lazy removal, as in the paper). A quantum that was
 //!   granted counts as service in the round however little of it was used.
 //! * When the current task leaves, the task before it becomes current: its turn is over, so the
@@ -99,6 +104,7 @@ pub(super) const ENTRY: Entry = Entry {
 
 fn build(setup: &Setup, options: &mut Options<'_>) -> Built {
     let resume = [
+        ("until-ordered", Resume::UntilOrdered),
         ("violated", Resume::Violated),
         ("largest", Resume::Largest),
         ("largest-on-removal", Resume::LargestOnRemoval),
@@ -215,7 +221,7 @@ impl Gr3 {
     /// GR3 over no tasks.
     #[must_use]
     pub fn new(setup: &Setup) -> Gr3 {
-        Gr3::with_rules(setup, Resume::Violated, Rescale::Neighbour)
+        Gr3::with_rules(setup, Resume::UntilOrdered, Rescale::Neighbour)
     }
 
     /// GR3 with other rules for changes of groups than ours.
@@ -237,13 +243,21 @@ impl Gr3 {
         }
     }
 
+    /// W_T, the work of all groups: how often a task was chosen, in a queue that has not changed. On
+    /// several cpus a `pick` may take several choices; Theorem 3 bounds them.
+    #[must_use]
+    pub fn work(&self) -> u64 {
+        self.groups.work()
+    }
+
     /// One decision of the uniprocessor algorithm: the chosen task's id and flags. `None` if no
     /// task is runnable.
     #[inline(always)]
     fn choose(&mut self) -> Option<u32> {
+        let steady = self.groups.steady;
         let turn = self.groups.turn();
         let (one, current) = (turn.group.one, turn.group.current);
-        if one != 0 {
+        if steady && one != 0 {
             let (slot, next) = self.rings.visit(current);
             // Whether a task has a second quantum is as good as random: no branch.
             let stays = slot.deficit >= one;
@@ -262,8 +276,8 @@ impl Gr3 {
         self.choose_slowly()
     }
 
-    /// A decision that begins with a blocked task, which leaves; or with a group of capped tasks,
-    /// whose deficits have other units; or with nobody runnable.
+    /// A decision after a change of groups; or one that begins with a blocked task, which leaves;
+    /// or with a group of capped tasks, whose deficits have other units; or with nobody runnable.
     #[cold]
     fn choose_slowly(&mut self) -> Option<u32> {
         while self.runnable > 0 {
@@ -283,8 +297,10 @@ impl Gr3 {
             slot.deficit = slot.deficit + if stays { 0 } else { allotment } - one;
             debug_assert!(slot.deficit < 2 * one);
             turn.group.current = node;
+            let task = slot.task;
             turn.take();
-            return Some(slot.task);
+            self.groups.settle();
+            return Some(task);
         }
         None
     }

@@ -1,0 +1,135 @@
+//! The library against its naive twin: the same decisions, whatever happens.
+
+use proptest::prelude::*;
+use prorata::policies::gr3::Gr3;
+use prorata::{Checked, Policy, Setup, TaskId, Weight};
+
+use super::twin::Twin;
+use super::{QUANTUM_NS, gr3, schedule, start};
+
+/// Weights of all sizes; nearly equal ones; powers of two and their neighbours.
+pub(crate) fn weight() -> impl Strategy<Value = u32> {
+    prop_oneof![
+        (0u32..32, any::<u32>()).prop_map(|(shift, w)| (w >> shift).max(1)),
+        1u32..8,
+        (0u32..32, 0u32..3).prop_map(|(shift, d)| (1u32 << shift).saturating_add(d).max(2) - 1),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn fixed_sets(
+        weights in proptest::collection::vec(weight(), 1..=40),
+        cpus in proptest::sample::select(vec![1usize, 2, 3, 4, 8]),
+    ) {
+        let fast = schedule(&mut gr3(&weights, cpus), cpus, 100);
+        let slow = schedule(&mut start(Twin::new(cpus), &weights), cpus, 100);
+        prop_assert_eq!(fast, slow, "{:?} on {} cpus", weights, cpus);
+    }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn changing_sets(
+        weights in proptest::collection::vec(weight(), 1..=12),
+        cpus in 1usize..=5,
+        events in proptest::collection::vec((0u8..12, any::<u16>(), weight()), 1..200),
+    ) {
+        let setup = Setup::new(cpus, QUANTUM_NS);
+        let fast = Checked::new(Gr3::new(&setup), &setup);
+        let twin = Checked::new(Twin::new(cpus), &setup);
+        drive(fast, twin, cpus, &weights, &events)?;
+    }
+}
+
+/// Feeds both policies the same legal calls and compares what they pick.
+fn drive(
+    mut fast: impl Policy,
+    mut twin: impl Policy,
+    cpus: usize,
+    weights: &[u32],
+    events: &[(u8, u16, u32)],
+) -> Result<(), TestCaseError> {
+    let mut both = Both { fast: &mut fast, twin: &mut twin, now_ns: 0 };
+    let mut runnable = vec![false; weights.len()];
+    let mut running: Vec<Option<TaskId>> = vec![None; cpus];
+    for (id, &weight) in (0..).zip(weights) {
+        both.call(|p, _| p.add(TaskId(id), Weight::new(weight).unwrap()));
+    }
+    for (step, &(verb, choice, weight)) in events.iter().enumerate() {
+        both.now_ns += QUANTUM_NS;
+        let index = usize::from(choice) % weights.len();
+        let task = TaskId(u32::try_from(index).unwrap());
+        let cpu = usize::from(choice) % cpus;
+        let is_running = running.contains(&Some(task));
+        let weight = Weight::new(weight).unwrap();
+        match verb {
+            0 | 1 if !runnable[index] => {
+                runnable[index] = true;
+                both.call(|p, now| p.wake(task, now));
+            }
+            2 if runnable[index] && !is_running => {
+                runnable[index] = false;
+                both.call(|p, now| p.block(task, now));
+            }
+            3 => both.call(|p, now| p.set_weight(task, weight, now)),
+            4 if !is_running => {
+                runnable[index] = false;
+                both.call(|p, now| {
+                    p.remove(task, now);
+                    p.add(task, weight);
+                });
+            }
+            5 | 6 => {
+                if let Some(task) = running[cpu].take() {
+                    both.call(|p, now| p.charge(task, QUANTUM_NS / 3, now));
+                    if verb == 5 {
+                        runnable[task.index()] = false;
+                        both.call(|p, now| p.block(task, now));
+                    }
+                }
+                running[cpu] = both.pick(cpu, step)?;
+            }
+            7..=9 => {
+                let charged: Vec<TaskId> = running.iter_mut().filter_map(Option::take).collect();
+                for task in charged {
+                    both.call(|p, now| p.charge(task, QUANTUM_NS, now));
+                }
+                for (cpu, running) in running.iter_mut().enumerate() {
+                    *running = both.pick(cpu, step)?;
+                }
+            }
+            _ => {
+                if let Some(task) = running[cpu].take() {
+                    both.call(|p, now| p.charge(task, QUANTUM_NS, now));
+                }
+                running[cpu] = both.pick(cpu, step)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Both<'a, F, T> {
+    fast: &'a mut F,
+    twin: &'a mut T,
+    now_ns: u64,
+}
+
+impl<F: Policy, T: Policy> Both<'_, F, T> {
+    fn call(&mut self, mut call: impl FnMut(&mut dyn Policy, u64)) {
+        call(self.fast, self.now_ns);
+        call(self.twin, self.now_ns);
+    }
+
+    fn pick(&mut self, cpu: usize, step: usize) -> Result<Option<TaskId>, TestCaseError> {
+        let picked = self.fast.pick(cpu, self.now_ns);
+        prop_assert_eq!(picked, self.twin.pick(cpu, self.now_ns), "step {}, cpu {}", step, cpu);
+        Ok(picked)
+    }
+}

@@ -1,0 +1,210 @@
+//! Arrivals, blocking and departures. The theorems are proven for fixed sets; for changes the paper
+//! argues (USENIX'05 §4.1, "Dynamic Fairness") that the work ratios of tasks outside the changed
+//! group are unaffected, and that the disruption inside it is a constant.
+//!
+//! Found: the first holds, within 2.5 quanta, with our rule for resuming, and with none of the
+//! others (the paper's own starves small groups). The second does not hold for the rule of
+//! USENIX'05 §2.3; the older one of CUCS-028-04 disrupts less.
+
+use prorata::ideal::Measured;
+use prorata::policies::gr3::{Gr3, Rescale, Resume};
+use prorata::{Checked, Policy, Setup, TaskId, Weight};
+
+use super::{QUANTUM_NS, start};
+
+/// A deterministic stream of numbers (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u32) -> u32 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        u32::try_from((z ^ (z >> 31)) % u64::from(limit)).expect("below a u32")
+    }
+
+    /// A weight of `order`.
+    fn weight(&mut self, order: u32) -> u32 {
+        (1 << order) + self.below(1 << order)
+    }
+}
+
+/// Hogs of `weights` on one cpu beside tasks that come and go.
+struct Scene {
+    weights: Vec<u32>,
+    /// The last tasks come and go; the others always run.
+    churners: usize,
+    /// A churner changes at a quantum with a chance of one in `calm`.
+    calm: u32,
+    seed: u64,
+}
+
+/// What came of a [`Scene`].
+struct Outcome {
+    service: Vec<i128>,
+    changes: u32,
+    /// The largest service error of a hog against the piecewise ideal, in quanta.
+    worst_error: f64,
+}
+
+impl Scene {
+    /// Hogs of random weights; churners of one order, in which there are hogs or not.
+    fn random(seed: u64, hogs_in_changed_group: bool) -> Scene {
+        let mut random = Random(seed);
+        let changed = random.below(10);
+        let mut weights = Vec::new();
+        let hogs = 2 + random.below(8) as usize;
+        while weights.len() < hogs {
+            let order = random.below(10);
+            if hogs_in_changed_group || order != changed {
+                weights.push(random.weight(order));
+            }
+        }
+        let churners = 1 + random.below(4) as usize;
+        weights.extend((0..churners).map(|_| random.weight(changed)));
+        Scene { weights, churners, calm: 1 + random.below(20), seed }
+    }
+
+    fn hogs(&self) -> usize {
+        self.weights.len() - self.churners
+    }
+
+    fn play(&self, resume: Resume, quanta: u64) -> Outcome {
+        self.play_with(resume, Rescale::Neighbour, quanta)
+    }
+
+    fn play_with(&self, resume: Resume, rescale: Rescale, quanta: u64) -> Outcome {
+        let setup = Setup::new(1, QUANTUM_NS);
+        let policy = Gr3::with_rules(&setup, resume, rescale);
+        let mut policy = start(Measured::new(Checked::new(policy, &setup), &setup), &self.weights);
+        let mut random = Random(self.seed);
+        let mut runnable = vec![true; self.weights.len()];
+        let mut outcome =
+            Outcome { service: vec![0; self.weights.len()], changes: 0, worst_error: 0.0 };
+        for quantum in 0..quanta {
+            let now_ns = quantum * QUANTUM_NS;
+            for (index, runnable) in runnable.iter_mut().enumerate().skip(self.hogs()) {
+                if random.below(self.calm) == 0 {
+                    outcome.changes += 1;
+                    let weight = self.weights[index];
+                    flip(&mut policy, index, weight, runnable, &mut random, now_ns);
+                }
+            }
+            let task = policy.pick(0, now_ns).expect("the hogs are runnable");
+            outcome.service[task.index()] += 1;
+            policy.charge(task, QUANTUM_NS, now_ns + QUANTUM_NS);
+        }
+        for hog in (0..).take(self.hogs()).map(TaskId) {
+            let extremes = policy.errors().extremes(hog);
+            let (low, high) =
+                (extremes.min.in_quanta(QUANTUM_NS), extremes.max.in_quanta(QUANTUM_NS));
+            outcome.worst_error = outcome.worst_error.max(high).max(-low);
+        }
+        outcome
+    }
+}
+
+/// A task that is there blocks or leaves; one that is not comes.
+fn flip(
+    policy: &mut impl Policy,
+    index: usize,
+    weight: u32,
+    runnable: &mut bool,
+    random: &mut Random,
+    now_ns: u64,
+) {
+    let task = TaskId(u32::try_from(index).expect("a few tasks"));
+    if !*runnable {
+        policy.wake(task, now_ns);
+    } else if random.below(2) == 0 {
+        policy.block(task, now_ns);
+    } else {
+        policy.remove(task, now_ns);
+        policy.add(task, Weight::new(weight).expect("a weight is positive"));
+    }
+    *runnable = !*runnable;
+}
+
+/// How far the service of two tasks is from the ratio of their weights, in quanta of the lighter.
+fn apart(scene: &Scene, outcome: &Outcome, a: usize, b: usize) -> f64 {
+    let (wa, wb) = (i128::from(scene.weights[a]), i128::from(scene.weights[b]));
+    (outcome.service[a] * wb - outcome.service[b] * wa).abs() as f64 / wa.max(wb) as f64
+}
+
+/// The largest [`apart`] of two hogs.
+fn most_apart(scene: &Scene, outcome: &Outcome) -> f64 {
+    let pairs = (0..scene.hogs()).flat_map(|a| (0..a).map(move |b| (a, b)));
+    pairs.map(|(a, b)| apart(scene, outcome, a, b)).fold(0.0, f64::max)
+}
+
+/// Outside the changed group nothing is lost or gained: found 2.48 quanta in 1,500 scenes of 10,000
+/// quanta with up to 9,000 changes each. The bound does not grow with either.
+#[test]
+fn tasks_outside_the_changed_group_keep_their_ratio() {
+    for seed in 0..300 {
+        let scene = Scene::random(seed, false);
+        let apart = most_apart(&scene, &scene.play(Resume::UntilOrdered, 10_000));
+        assert!(apart < 3.0, "seed {seed}: {apart} quanta apart");
+    }
+}
+
+/// The negative control: with the rule that stops at the first violated pair, and with the paper's,
+/// the same tasks drift apart by hundreds and thousands of quanta.
+#[test]
+fn other_rules_let_them_drift() {
+    for (resume, least) in [(Resume::Violated, 100.0), (Resume::Largest, 1000.0)] {
+        let scenes = (0..300).map(|seed| Scene::random(seed, false));
+        let apart = scenes.map(|scene| most_apart(&scene, &scene.play(resume, 10_000)));
+        assert!(apart.fold(0.0, f64::max) > least, "{resume:?} kept the ratios");
+    }
+}
+
+/// What a change does to its own group, and to the share of the group, adds up. Found at worst, in
+/// quanta a change: 2.42 with the neighbour's work (see the counterexample below: it has no
+/// limit), 0.31 with the group's own.
+#[test]
+fn changes_disrupt_their_own_group() {
+    for (rescale, most) in [(Rescale::Neighbour, 2.5), (Rescale::Own, 0.5)] {
+        for seed in 0..300 {
+            let scene = Scene::random(seed, seed % 2 == 0);
+            let outcome = scene.play_with(Resume::UntilOrdered, rescale, 5_000);
+            let fixed_set = 14.0; // g + 3 of Theorem 1, with all the groups that a scene has
+            let limit = fixed_set + most * f64::from(outcome.changes);
+            let error = outcome.worst_error;
+            assert!(error < limit, "{rescale:?}, seed {seed}: {error} quanta");
+        }
+    }
+}
+
+/// Hogs of weight 8, 1 and 2 beside a task of weight 4 that joins or leaves at every quantum.
+#[test]
+fn small_groups_do_not_starve() {
+    let scene = Scene { weights: vec![8, 1, 2, 4], churners: 1, calm: 1, seed: 1 };
+    let service = |resume| scene.play(resume, 12_000).service;
+    assert_eq!(service(Resume::UntilOrdered), [8000, 1000, 2000, 1000]);
+    assert_eq!(service(Resume::Largest), [12_000, 0, 0, 0]);
+    assert_eq!(service(Resume::LargestOnRemoval), [8272, 1030, 2067, 631]);
+    assert_eq!(service(Resume::Current), [7916, 989, 1978, 1117]);
+}
+/// How long a newcomer of weight 248 waits beside hogs of weight 306 and 5, at worst, in quanta.
+fn longest_wait(rescale: Rescale) -> u32 {
+    let setup = Setup::new(1, QUANTUM_NS);
+    let wait = |arrival: u32| {
+        let mut policy = start(Gr3::with_rules(&setup, Resume::UntilOrdered, rescale), &[306, 5]);
+        (0..arrival).for_each(|_| _ = policy.pick(0, 0));
+        policy.add(TaskId(2), Weight::new(248).expect("a weight is positive"));
+        policy.wake(TaskId(2), 0);
+        (0..).find(|_| policy.pick(0, 0) == Some(TaskId(2))).expect("it runs in the end")
+    };
+    (1..=311).map(wait).max().expect("there are arrivals")
+}
+
+/// Smallest counterexample found to the paper's claim that an arrival disrupts its own group by a
+/// constant: its work is set by that of the next lighter group, of which a quantum is 1/5 of
+/// virtual time here, and so it may wait 62 quanta. With the report's rule it waits for one.
+#[test]
+fn an_arrival_may_wait_long_for_the_lighter_group() {
+    assert_eq!(longest_wait(Rescale::Neighbour), 62);
+    assert_eq!(longest_wait(Rescale::Own), 1);
+}

@@ -1,0 +1,463 @@
+//! GR3MP once more, as plainly as it can be said: vectors instead of rings, rational numbers
+//! instead of scaled integers, everything recomputed for every decision. The library must take
+//! the same decisions.
+
+use std::collections::VecDeque;
+
+use num_rational::BigRational;
+use num_traits::{One, ToPrimitive, Zero};
+use prorata::{CpuId, Nanos, Policy, TaskId, Weight};
+
+type Number = BigRational;
+
+fn number(n: impl Into<u128>) -> Number {
+    Number::from_integer(n.into().into())
+}
+
+#[derive(Clone, Debug)]
+struct Task {
+    weight: u32,
+    queued: bool,
+    blocked: bool,
+    holder: Option<CpuId>,
+    /// In quanta.
+    deficit: Number,
+    frontlog: u32,
+    home: CpuId,
+    arrival: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Group {
+    order: u32,
+    /// In round-robin order, the current one somewhere among them.
+    ring: Vec<usize>,
+    current: usize,
+    /// W + 1.
+    work: Number,
+}
+
+/// The naive twin of `Gr3`.
+#[derive(Clone, Debug)]
+pub(crate) struct Twin {
+    tasks: Vec<Task>,
+    /// In list order.
+    groups: Vec<Group>,
+    at: usize,
+    fresh: bool,
+    cpus: Vec<Option<usize>>,
+    /// The tasks that each cpu serves for their frontlogs, the next one first.
+    frontlogs: Vec<VecDeque<usize>>,
+    /// The cap Φ_f/Q and Q.
+    cap: Option<(Number, usize)>,
+    capped: Vec<usize>,
+    arrivals: usize,
+}
+
+/// ⌊log₂⌋ of a number that is at least 1.
+fn order_of(number: &Number) -> u32 {
+    (number.to_integer().bits() - 1).to_u32().unwrap()
+}
+
+impl Twin {
+    pub(crate) fn new(cpus: usize) -> Twin {
+        Twin {
+            tasks: vec![],
+            groups: vec![],
+            at: 0,
+            fresh: true,
+            cpus: vec![None; cpus],
+            frontlogs: vec![VecDeque::new(); cpus],
+            cap: None,
+            capped: vec![],
+            arrivals: 0,
+        }
+    }
+
+    fn exceeds(&self, task: usize) -> bool {
+        self.cap.as_ref().is_some_and(|(cap, _)| number(self.tasks[task].weight) > *cap)
+    }
+
+    fn effective(&self, task: usize) -> Number {
+        match &self.cap {
+            Some((cap, _)) if self.exceeds(task) => cap.clone(),
+            _ => number(self.tasks[task].weight),
+        }
+    }
+
+    fn allotment(&self, task: usize) -> Number {
+        let effective = self.effective(task);
+        let order = order_of(&effective);
+        effective / number(1u128 << order)
+    }
+
+    fn weight(&self, group: &Group) -> Number {
+        group.ring.iter().map(|&task| self.effective(task)).sum()
+    }
+
+    /// Whether the pair i, i+1 of the list is not well ordered.
+    fn violated(&self, i: usize) -> bool {
+        let (a, b) = (&self.groups[i], &self.groups[i + 1]);
+        &a.work * self.weight(b) > &b.work * self.weight(a)
+    }
+
+    /// The group after the last violated pair, or the first one.
+    fn owed(&self) -> usize {
+        (1..self.groups.len()).rev().find(|&i| self.violated(i - 1)).unwrap_or(0)
+    }
+
+    fn choose(&mut self) -> usize {
+        loop {
+            let group = &self.groups[self.at];
+            let current = group.ring[group.current];
+            let stays = self.tasks[current].deficit >= Number::one();
+            let place = if stays { group.current } else { (group.current + 1) % group.ring.len() };
+            let chosen = group.ring[place];
+            if self.tasks[chosen].blocked {
+                self.leave(chosen);
+                continue;
+            }
+            self.groups[self.at].current = place;
+            if !stays {
+                let allotment = self.allotment(chosen);
+                self.tasks[chosen].deficit += allotment;
+            }
+            self.tasks[chosen].deficit -= Number::one();
+            self.groups[self.at].work += Number::one();
+            self.fresh = false;
+            let goes_on = self.at + 1 < self.groups.len() && self.violated(self.at);
+            self.at = if goes_on { self.at + 1 } else { self.owed() };
+            return chosen;
+        }
+    }
+
+    /// Into its group's ring, just before the current task; while fresh, in order of arrival.
+    fn enter_ring(&mut self, task: usize) {
+        let order = order_of(&self.effective(task));
+        self.tasks[task].deficit = Number::zero();
+        let fresh = self.fresh;
+        let Some(group) = self.groups.iter().position(|g| g.order == order) else {
+            self.tasks[task].deficit = self.allotment(task);
+            let work = Number::one();
+            self.groups.push(Group { order, ring: vec![task], current: 0, work });
+            return;
+        };
+        let tasks = &self.tasks;
+        let group = &mut self.groups[group];
+        if group.ring.is_empty() {
+            (group.ring, group.current) = (vec![task], 0);
+            self.tasks[task].deficit = self.allotment(task);
+        } else if fresh {
+            let place = group.ring.iter().position(|&t| tasks[t].arrival > tasks[task].arrival);
+            group.ring.insert(place.unwrap_or(group.ring.len()), task);
+            self.restart_ring(order);
+        } else {
+            group.ring.insert(group.current, task);
+            group.current += 1;
+        }
+    }
+
+    /// A ring that nothing was chosen from: its first task is current and has its first allotment.
+    fn restart_ring(&mut self, order: u32) {
+        let group = self.groups.iter_mut().find(|g| g.order == order).unwrap();
+        group.current = 0;
+        let ring = group.ring.clone();
+        for (place, &task) in ring.iter().enumerate() {
+            let allotment = self.allotment(task);
+            self.tasks[task].deficit = if place == 0 { allotment } else { Number::zero() };
+        }
+    }
+
+    fn leave_ring(&mut self, task: usize) {
+        let group = self.groups.iter_mut().find(|g| g.ring.contains(&task)).unwrap();
+        let place = group.ring.iter().position(|&t| t == task).unwrap();
+        group.ring.remove(place);
+        if group.ring.is_empty() {
+            return;
+        }
+        if place <= group.current && group.current > 0 {
+            group.current -= 1;
+        } else if place == 0 && group.current == 0 && !self.fresh {
+            group.current = group.ring.len() - 1;
+        }
+        let order = group.order;
+        if self.fresh {
+            self.restart_ring(order);
+        }
+    }
+
+    /// Changes tasks and cap; then takes the groups whose weight is not what it was (relative to
+    /// the cap's denominator there is no difference: weights are rational here) out of the list and
+    /// puts them back in decreasing order, each with its work rescaled.
+    fn change(&mut self, change: impl FnOnce(&mut Twin)) {
+        let before: Vec<(u32, Number)> =
+            self.groups.iter().map(|g| (g.order, self.weight(g))).collect();
+        change(self);
+        let unchanged = |twin: &Twin, g: &Group| before.contains(&(g.order, twin.weight(g)));
+        let groups = std::mem::take(&mut self.groups);
+        let (keep, mut touched): (Vec<_>, Vec<_>) =
+            groups.into_iter().partition(|g| unchanged(self, g));
+        self.groups = keep;
+        touched.sort_by_key(|g| std::cmp::Reverse(g.order));
+        for group in touched.into_iter().filter(|g| !g.ring.is_empty()) {
+            self.put_back(group);
+        }
+        self.at = self.owed();
+        if self.groups.is_empty() {
+            (self.fresh, self.cap, self.arrivals) = (true, None, 0);
+        }
+    }
+
+    fn put_back(&mut self, mut group: Group) {
+        let weight = self.weight(&group);
+        let key = |w: &Number, order: u32| (std::cmp::Reverse(w.clone()), order);
+        let place = self
+            .groups
+            .iter()
+            .position(|g| key(&self.weight(g), g.order) > key(&weight, group.order))
+            .unwrap_or(self.groups.len());
+        let neighbour = if place < self.groups.len() { Some(place) } else { place.checked_sub(1) };
+        if let Some(neighbour) = neighbour.filter(|_| !self.fresh) {
+            let neighbour = &self.groups[neighbour];
+            group.work = (&neighbour.work * &weight / self.weight(neighbour)).floor();
+        }
+        self.groups.insert(place, group);
+    }
+
+    fn arrive(&mut self, task: usize) {
+        self.tasks[task].arrival = self.arrivals;
+        self.arrivals += 1;
+        self.tasks[task].queued = true;
+        self.change(|twin| {
+            if twin.exceeds(task) {
+                twin.capped.push(task);
+            }
+            twin.enter_ring(task);
+        });
+        if self.cpus.len() > 1 && !self.fresh {
+            self.readjust();
+            self.grant_arrival(task);
+        }
+    }
+
+    fn leave(&mut self, task: usize) {
+        self.tasks[task].frontlog = 0;
+        self.frontlogs.iter_mut().for_each(|queue| queue.retain(|&t| t != task));
+        self.capped.retain(|&t| t != task);
+        self.tasks[task].queued = false;
+        self.change(|twin| twin.leave_ring(task));
+        if self.cpus.len() > 1 && !self.fresh {
+            self.readjust();
+        }
+    }
+
+    fn queued(&self) -> Vec<usize> {
+        (0..self.tasks.len()).filter(|&task| self.tasks[task].queued).collect()
+    }
+
+    fn runnable(&self) -> usize {
+        self.tasks.iter().filter(|task| task.queued && !task.blocked).count()
+    }
+
+    fn readjust(&mut self) {
+        if self.queued().len() > self.cpus.len() {
+            self.set_cap();
+        }
+    }
+
+    /// Water-filling by its definition: lower the heaviest weights until nobody has more than 1/P.
+    fn find_cap(&self) -> Option<(Number, usize)> {
+        let cpus = self.cpus.len();
+        let mut weights: Vec<u32> = self.queued().iter().map(|&t| self.tasks[t].weight).collect();
+        if weights.len() <= cpus {
+            return Some((Number::one(), 1));
+        }
+        weights.sort_unstable_by(|a, b| b.cmp(a));
+        for infeasible in 0..cpus {
+            let left = cpus - infeasible;
+            let rest: u128 = weights[infeasible..].iter().map(|&w| u128::from(w)).sum();
+            if u128::from(weights[infeasible]) * left as u128 <= rest {
+                return (infeasible > 0).then(|| (number(rest) / number(left as u128), left));
+            }
+        }
+        unreachable!("the lightest of more tasks than cpus is feasible")
+    }
+
+    fn set_cap(&mut self) {
+        let cap = self.find_cap();
+        if cap == self.cap {
+            return;
+        }
+        self.change(|twin| {
+            let old = std::mem::replace(&mut twin.cap, cap);
+            let capped = std::mem::take(&mut twin.capped);
+            let (staying, leaving): (Vec<_>, Vec<_>) =
+                capped.into_iter().partition(|&task| twin.exceeds(task));
+            leaving.iter().for_each(|&task| twin.shift(task));
+            let mut entering = twin.queued();
+            entering.retain(|task| twin.exceeds(*task) && !staying.contains(task));
+            if twin.fresh {
+                entering.sort_by_key(|&task| twin.tasks[task].arrival);
+            }
+            entering.iter().for_each(|&task| twin.shift(task));
+            if let Some(old) = old {
+                staying.iter().for_each(|&task| twin.recap(task, &old));
+            }
+            twin.capped = [staying, entering].concat();
+        });
+    }
+
+    fn shift(&mut self, task: usize) {
+        self.leave_ring(task);
+        self.enter_ring(task);
+    }
+
+    /// The library counts a capped task's deficit in quanta/(2^σ·Q) and rounds down when Q changes.
+    fn recap(&mut self, task: usize, (old, old_cpus): &(Number, usize)) {
+        let (cap, cpus) = self.cap.clone().unwrap();
+        if order_of(old) != order_of(&cap) {
+            self.shift(task);
+            return;
+        }
+        let unit = |cpus: usize| number((cpus as u128) << order_of(&cap));
+        let deficit = self.tasks[task].deficit.clone() * unit(*old_cpus);
+        let scaled = deficit * number(cpus as u128) / number(*old_cpus as u128);
+        self.tasks[task].deficit = scaled.floor() / unit(cpus);
+    }
+
+    fn sum(&self, cpu: CpuId) -> u32 {
+        self.frontlogs[cpu].iter().map(|&task| self.tasks[task].frontlog).sum()
+    }
+
+    fn grant(&mut self, task: usize, cpu: CpuId, quanta: u32) {
+        if self.tasks[task].frontlog == 0 {
+            self.frontlogs[cpu].push_back(task);
+            self.tasks[task].home = cpu;
+        }
+        self.tasks[task].frontlog += quanta;
+    }
+
+    fn grant_arrival(&mut self, task: usize) {
+        let cpus = 0..self.cpus.len();
+        let total: u32 = cpus.clone().map(|cpu| self.sum(cpu)).sum();
+        let weight: Number = self.groups.iter().map(|g| self.weight(g)).sum();
+        let share = (number(total) * self.effective(task) / weight).to_integer();
+        let share = share.to_u32().unwrap();
+        if share > 0 {
+            let home = cpus.min_by_key(|&cpu| self.sum(cpu)).unwrap();
+            self.grant(task, home, share);
+        }
+    }
+
+    fn serve_frontlog(&mut self, cpu: CpuId) -> Option<usize> {
+        let free = |task: &Task| !task.blocked && task.holder.is_none();
+        let place = self.frontlogs[cpu].iter().position(|&t| free(&self.tasks[t]))?;
+        self.frontlogs[cpu].rotate_left(place);
+        let task = self.frontlogs[cpu].pop_front()?;
+        self.tasks[task].frontlog -= 1;
+        if self.tasks[task].frontlog > 0 {
+            self.frontlogs[cpu].push_back(task);
+        }
+        Some(task)
+    }
+
+    fn pick_task(&mut self, cpu: CpuId) -> Option<usize> {
+        let previous = self.cpus[cpu].take();
+        if let Some(task) = previous {
+            self.tasks[task].holder = None;
+        }
+        if self.cpus.len() > 1 {
+            if let Some(task) = self.serve_frontlog(cpu) {
+                return Some(task);
+            }
+            if self.runnable() <= self.cpus.len() && previous.is_some() {
+                return previous;
+            }
+        }
+        if self.runnable() == self.cpus.iter().flatten().count() {
+            return None;
+        }
+        if self.fresh && self.cpus.len() > 1 {
+            self.set_cap();
+        }
+        let crowded = self.runnable() > self.cpus.len();
+        loop {
+            let task = self.choose();
+            match self.tasks[task].holder {
+                None => return Some(task),
+                Some(holder) if crowded => self.grant(task, holder, 1),
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn release(&mut self, task: usize) {
+        if let Some(cpu) = self.tasks[task].holder.take() {
+            self.cpus[cpu] = None;
+        }
+    }
+}
+
+impl Policy for Twin {
+    fn add(&mut self, task: TaskId, weight: Weight) {
+        let new = Task {
+            weight: weight.get(),
+            queued: false,
+            blocked: true,
+            holder: None,
+            deficit: Number::zero(),
+            frontlog: 0,
+            home: 0,
+            arrival: 0,
+        };
+        if self.tasks.len() <= task.index() {
+            self.tasks.resize(task.index() + 1, new.clone());
+        }
+        self.tasks[task.index()] = new;
+    }
+
+    fn remove(&mut self, task: TaskId, _now_ns: Nanos) {
+        self.release(task.index());
+        if self.tasks[task.index()].queued {
+            self.leave(task.index());
+        }
+    }
+
+    fn set_weight(&mut self, task: TaskId, weight: Weight, _now_ns: Nanos) {
+        let index = task.index();
+        let queued = self.tasks[index].queued;
+        if weight.get() == self.tasks[index].weight {
+            return;
+        }
+        if queued {
+            self.leave(index);
+        }
+        self.tasks[index].weight = weight.get();
+        if queued {
+            self.arrive(index);
+        }
+    }
+
+    fn wake(&mut self, task: TaskId, _now_ns: Nanos) {
+        self.tasks[task.index()].blocked = false;
+        if !self.tasks[task.index()].queued {
+            self.arrive(task.index());
+        }
+    }
+
+    fn block(&mut self, task: TaskId, _now_ns: Nanos) {
+        self.release(task.index());
+        let task = &mut self.tasks[task.index()];
+        task.blocked = true;
+        task.deficit = task.deficit.clone().min(Number::one());
+    }
+
+    fn pick(&mut self, cpu: CpuId, _now_ns: Nanos) -> Option<TaskId> {
+        let task = self.pick_task(cpu)?;
+        self.tasks[task].holder = Some(cpu);
+        self.cpus[cpu] = Some(task);
+        Some(TaskId(u32::try_from(task).unwrap()))
+    }
+
+    fn charge(&mut self, _task: TaskId, _used_ns: Nanos, _now_ns: Nanos) {}
+}
