@@ -457,14 +457,19 @@ mod tests {
         groups
     }
 
+    fn choose(groups: &mut Groups) {
+        groups.turn().take();
+        groups.settle();
+    }
+
     #[test]
     fn renormalising_changes_no_decision() {
         let weights = [700, 31, 500, 1, 90];
         let (mut plain, mut lowered) = (groups(&weights), groups(&weights));
         for step in 0..20_000u64 {
             assert_eq!(plain.before, lowered.before, "step {step}");
-            plain.turn().take();
-            lowered.turn().take();
+            choose(&mut plain);
+            choose(&mut lowered);
             lowered.renormalise(0);
             if step % 97 == 0 {
                 for groups in [&mut plain, &mut lowered] {
@@ -494,7 +499,7 @@ mod tests {
     fn leads_are_what_they_say() {
         let mut groups = groups(&[12, 8, 40, 3]);
         for _ in 0..1000 {
-            groups.turn().take();
+            choose(&mut groups);
             let live = groups.live();
             for pair in live.windows(2) {
                 let lead =
