@@ -79,6 +79,14 @@ impl Tag {
         Tag { whole: self.whole + u64::from(carry), part, weight }
     }
 
+    /// The tag of a task whose weight changes to `weight`: its distance from `now`, measured in
+    /// service, stays.
+    #[must_use]
+    pub fn reweighed(self, weight: Weight, now: Tag) -> Tag {
+        let ahead_ns = self.service_since(now.rounded_up(self.weight()));
+        Tag::from_parts(now.rounded_up(weight).total_parts() + ahead_ns, weight)
+    }
+
     /// Service that lies between `earlier` and this tag, of the same weight, in ns; negative if
     /// `earlier` is later.
     #[must_use]
@@ -264,13 +272,24 @@ impl Clock {
         Reading { whole: tag.whole, fraction, rest: part % weight * total }.cmp(&own)
     }
 
+    /// How far `tag` is ahead of the clock, in ns of service; negative if it is behind.
+    #[must_use]
+    pub fn ahead_ns(&self, tag: Tag) -> i128 {
+        tag.service_since(self.tag(tag.weight()))
+    }
+
+    /// The tag of a task of `weight` that is ahead of the clock by `ahead_ns` of service.
+    #[must_use]
+    pub fn tag_ahead(&self, weight: Weight, ahead_ns: i128) -> Tag {
+        Tag::from_parts(self.tag(weight).total_parts() + ahead_ns, weight)
+    }
+
     /// The tag of a task whose weight changes to `weight`: its distance from the clock, measured
     /// in service, stays (Waldspurger & Weihl 1995, section 3.3; Linux's `reweight_entity`). That
     /// is also what the piecewise ideal asks for: weight·(tag − clock) is the service error.
     #[must_use]
     pub fn reweigh(&self, tag: Tag, weight: Weight) -> Tag {
-        let ahead_ns = tag.service_since(self.tag(tag.weight()));
-        Tag::from_parts(self.tag(weight).total_parts() + ahead_ns, weight)
+        self.tag_ahead(weight, self.ahead_ns(tag))
     }
 
     fn read(&self) -> Reading {

@@ -11,14 +11,19 @@ use crate::policy::{Policy, Setup};
 mod claims;
 pub mod dfs;
 pub mod dfs_fa;
+pub mod drr;
 pub mod gr3;
 pub mod mfq;
 mod options;
 pub mod round_robin;
+pub mod sfq;
 pub mod sfs;
+pub mod stride;
 mod ties;
 pub mod vtrr;
+pub mod wf2q;
 pub mod wfq;
+pub mod wrr;
 
 pub use claims::{Bound, Cost, FixedSet, Limit, Ratio};
 pub use options::Options;
@@ -65,6 +70,11 @@ pub const REGISTRY: &[Entry] = &[
     vtrr::ENTRY,
     wfq::HEAP,
     wfq::LIST,
+    stride::ENTRY,
+    sfq::ENTRY,
+    wf2q::ENTRY,
+    wrr::ENTRY,
+    drr::ENTRY,
 ];
 
 /// Why a policy could not be built.

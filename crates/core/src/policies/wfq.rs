@@ -44,14 +44,18 @@ pub(super) const HEAP: Entry = Entry {
     multiprocessor: false,
     work_conserving: true,
     options: &[TIES],
-    build: |setup, options| Ok(Box::new(Wfq::<Heap<Finish>>::new(setup, Ties::from(options)?))),
+    build: |setup, options| {
+        Ok(Box::new(Wfq::<Heap<Finish>>::new(setup, Ties::from(options)?, Sleepers::Forget)))
+    },
 };
 
 pub(super) const LIST: Entry = Entry {
     name: "wfq-list",
     title: "Weighted fair queueing (searched list)",
     cost: Cost { pick: "N", insert: "1", remove: "1" },
-    build: |setup, options| Ok(Box::new(Wfq::<Scan<Finish>>::new(setup, Ties::from(options)?))),
+    build: |setup, options| {
+        Ok(Box::new(Wfq::<Scan<Finish>>::new(setup, Ties::from(options)?, Sleepers::Forget)))
+    },
     ..HEAP
 };
 
@@ -65,6 +69,15 @@ const BOUND: Bound = Bound {
     exact_each_cycle: true,
 };
 
+/// What becomes of the distance between a task's tag and the clock while the task is blocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sleepers {
+    /// Time passes for it: a debt shrinks, a credit is lost (WFQ).
+    Forget,
+    /// It is there when the task wakes (stride scheduling's `remain`).
+    Remember,
+}
+
 /// What tasks are ordered by: the virtual finishing time, then the rank by the rule for ties.
 pub type Finish = (Tag, u64);
 
@@ -73,6 +86,8 @@ struct Task {
     start: Tag,
     /// The number of its last run among all runs; 0 if it never ran.
     last_run: u64,
+    /// While it is blocked, to be remembered: how far it was ahead of the clock, as service.
+    ahead_ns: i64,
 }
 
 /// WFQ over any ready queue. See the [module documentation](self).
@@ -80,6 +95,7 @@ struct Task {
 pub struct Wfq<R> {
     quantum_ns: Nanos,
     ties: Ties,
+    sleepers: Sleepers,
     clock: Clock,
     /// Waiting tasks and the running one: it is seldom the only one to move.
     ready: R,
@@ -90,10 +106,11 @@ pub struct Wfq<R> {
 impl<R: Ready<Finish> + Default> Wfq<R> {
     /// WFQ over no tasks.
     #[must_use]
-    pub fn new(setup: &Setup, ties: Ties) -> Wfq<R> {
+    pub fn new(setup: &Setup, ties: Ties, sleepers: Sleepers) -> Wfq<R> {
         Wfq {
             quantum_ns: setup.quantum_ns,
             ties,
+            sleepers,
             clock: Clock::new(setup.quantum_ns),
             ready: R::default(),
             tasks: Vec::new(),
@@ -103,14 +120,14 @@ impl<R: Ready<Finish> + Default> Wfq<R> {
 
     #[inline]
     fn finish(&self, task: TaskId) -> Finish {
-        let Task { start, last_run } = self.tasks[task.index()];
+        let Task { start, last_run, .. } = self.tasks[task.index()];
         (start.after(self.quantum_ns), self.ties.rank(task, last_run))
     }
 }
 
 impl<R: Ready<Finish> + Default> Policy for Wfq<R> {
     fn add(&mut self, task: TaskId, weight: Weight) {
-        let new = Task { start: Tag::zero(weight), last_run: 0 };
+        let new = Task { start: Tag::zero(weight), last_run: 0, ahead_ns: 0 };
         if self.tasks.len() <= task.index() {
             self.tasks.resize(task.index() + 1, new);
             self.ready.reserve(self.tasks.len());
@@ -136,14 +153,20 @@ impl<R: Ready<Finish> + Default> Policy for Wfq<R> {
     fn wake(&mut self, task: TaskId, _now_ns: Nanos) {
         let known = &mut self.tasks[task.index()];
         let weight = known.start.weight();
-        known.start = known.start.max(self.clock.tag(weight));
+        known.start = match self.sleepers {
+            Sleepers::Forget => known.start.max(self.clock.tag(weight)),
+            Sleepers::Remember => self.clock.tag_ahead(weight, i128::from(known.ahead_ns)),
+        };
         self.clock.join(weight);
         self.ready.insert(task, self.finish(task));
     }
 
     fn block(&mut self, task: TaskId, _now_ns: Nanos) {
         if self.ready.remove(task).is_some() {
-            self.clock.leave(self.tasks[task.index()].start.weight());
+            let known = &mut self.tasks[task.index()];
+            // 292 years of service ahead of the clock are as good as more.
+            known.ahead_ns = i64::try_from(self.clock.ahead_ns(known.start)).unwrap_or(i64::MAX);
+            self.clock.leave(known.start.weight());
         }
     }
 

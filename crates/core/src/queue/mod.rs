@@ -1,11 +1,13 @@
 //! The data structures that policies share. Each has a naive twin in its tests.
 
+mod circles;
 mod heap;
 mod rings;
 mod scan;
 mod sorted;
 mod surplus;
 
+pub use circles::Circles;
 pub use heap::Heap;
 pub use rings::{NodeId, Rings};
 pub use scan::Scan;

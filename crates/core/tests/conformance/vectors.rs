@@ -25,3 +25,33 @@ fn wfq() {
     assert_eq!(order("wfq:ties=first", &[3, 2, 1], 6), [1, 2, 1, 1, 2, 3]);
     assert_eq!(order("wfq:ties=last", &[3, 2, 1], 6), [1, 2, 1, 3, 2, 1]);
 }
+
+/// Spec section 7; DRR with whole quanta is the same.
+#[test]
+fn weighted_round_robin() {
+    assert_eq!(order("wrr", &[3, 2, 1], 7), [1, 1, 1, 2, 2, 3, 1]);
+    assert_eq!(order("drr", &[3, 2, 1], 7), [1, 1, 1, 2, 2, 3, 1]);
+}
+
+/// On a fixed set stride scheduling is WFQ.
+#[test]
+fn stride() {
+    let weights = [12, 3, 3, 2, 2, 2];
+    assert_eq!(order("stride", &weights, 48), order("wfq", &weights, 48));
+}
+
+/// Least start tag: all tie at first.
+#[test]
+fn start_time_fair_queueing() {
+    assert_eq!(order("sfq", &[3, 2, 1], 6), [1, 2, 3, 1, 2, 1]);
+}
+
+/// Eligible tasks only: the heavy task runs every other time, where WFQ runs it ten times on end.
+#[test]
+fn worst_case_fair() {
+    let mut weights = vec![1; 11];
+    weights[0] = 10;
+    assert_eq!(order("wfq:ties=first", &weights, 12), [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3]);
+    let spread = order("wf2q", &weights, 20);
+    assert!(spread.chunks(2).all(|pair| pair[0] == 1 && pair[1] != 1), "{spread:?}");
+}
