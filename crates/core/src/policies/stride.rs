@@ -30,8 +30,8 @@ pub(super) const ENTRY: Entry = Entry {
     paper: "Waldspurger, Weihl 1995, sections 2 and 3",
     options: &[TIES],
     build: |setup, options| {
-        let ties = Ties::from(options)?;
-        Ok(Box::new(Wfq::<Heap<Finish>>::new(setup, ties, Sleepers::Remember)))
+        let policy = Wfq::<Heap<Finish>>::new(setup, Ties::from(options)?);
+        Ok(Box::new(policy.with_sleepers(Sleepers::Remember)))
     },
     ..wfq::HEAP
 };

@@ -44,18 +44,14 @@ pub(super) const HEAP: Entry = Entry {
     multiprocessor: false,
     work_conserving: true,
     options: &[TIES],
-    build: |setup, options| {
-        Ok(Box::new(Wfq::<Heap<Finish>>::new(setup, Ties::from(options)?, Sleepers::Forget)))
-    },
+    build: |setup, options| Ok(Box::new(Wfq::<Heap<Finish>>::new(setup, Ties::from(options)?))),
 };
 
 pub(super) const LIST: Entry = Entry {
     name: "wfq-list",
     title: "Weighted fair queueing (searched list)",
     cost: Cost { pick: "N", insert: "1", remove: "1" },
-    build: |setup, options| {
-        Ok(Box::new(Wfq::<Scan<Finish>>::new(setup, Ties::from(options)?, Sleepers::Forget)))
-    },
+    build: |setup, options| Ok(Box::new(Wfq::<Scan<Finish>>::new(setup, Ties::from(options)?))),
     ..HEAP
 };
 
@@ -106,16 +102,22 @@ pub struct Wfq<R> {
 impl<R: Ready<Finish> + Default> Wfq<R> {
     /// WFQ over no tasks.
     #[must_use]
-    pub fn new(setup: &Setup, ties: Ties, sleepers: Sleepers) -> Wfq<R> {
+    pub fn new(setup: &Setup, ties: Ties) -> Wfq<R> {
         Wfq {
             quantum_ns: setup.quantum_ns,
             ties,
-            sleepers,
+            sleepers: Sleepers::Forget,
             clock: Clock::new(setup.quantum_ns),
             ready: R::default(),
             tasks: Vec::new(),
             runs: 0,
         }
+    }
+
+    /// The same, for sleepers to be treated so.
+    #[must_use]
+    pub fn with_sleepers(self, sleepers: Sleepers) -> Wfq<R> {
+        Wfq { sleepers, ..self }
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use prorata::policies::wfq::{Finish, Sleepers, Wfq};
+use prorata::policies::wfq::{Finish, Wfq};
 use prorata::policies::{Entry, Ties, find};
 use prorata::queue::Heap;
 use prorata::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
@@ -20,12 +20,7 @@ struct Cheat {
 
 impl Cheat {
     fn new(setup: &Setup, vice: fn(&mut Cheat, Option<TaskId>) -> Option<TaskId>) -> Cheat {
-        Cheat {
-            honest: Wfq::new(setup, Ties::LeastRecent, Sleepers::Forget),
-            vice,
-            picks: 0,
-            last: None,
-        }
+        Cheat { honest: Wfq::new(setup, Ties::LeastRecent), vice, picks: 0, last: None }
     }
 }
 

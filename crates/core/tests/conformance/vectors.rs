@@ -52,6 +52,6 @@ fn worst_case_fair() {
     let mut weights = vec![1; 11];
     weights[0] = 10;
     assert_eq!(order("wfq:ties=first", &weights, 12), [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3]);
-    let spread = order("wf2q", &weights, 20);
+    let spread = order("wf2q:ties=first", &weights, 20);
     assert!(spread.chunks(2).all(|pair| pair[0] == 1 && pair[1] != 1), "{spread:?}");
 }
