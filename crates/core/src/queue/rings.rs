@@ -139,11 +139,11 @@ impl<T: Copy + Default, const REGIONS: usize> Rings<T, REGIONS> {
         &mut self.nodes[node as usize].value
     }
 
-    /// The value of `node` and the node after it: one look-up for both.
-    #[inline]
-    pub fn visit(&mut self, node: NodeId) -> (&mut T, NodeId) {
-        let node = &mut self.nodes[node as usize];
-        (&mut node.value, node.next)
+    /// The value of `node` and the node after it; `None` if there is no such slot.
+    #[inline(always)]
+    pub fn visit(&mut self, node: NodeId) -> Option<(&mut T, NodeId)> {
+        let node = self.nodes.get_mut(node as usize)?;
+        Some((&mut node.value, node.next))
     }
 
     /// The nodes of the ring of `start`, once around.

@@ -254,26 +254,35 @@ impl Gr3 {
     /// task is runnable.
     #[inline(always)]
     fn choose(&mut self) -> Option<u32> {
-        let steady = self.groups.steady;
+        match self.choose_fast() {
+            Some(task) => Some(task),
+            None => self.choose_slowly(),
+        }
+    }
+
+    /// The decision in the usual case; `None`, with nothing changed, if this is another one.
+    #[inline(always)]
+    fn choose_fast(&mut self) -> Option<u32> {
+        if !self.groups.steady {
+            return None;
+        }
         let turn = self.groups.turn();
         let (one, current) = (turn.group.one, turn.group.current);
-        if steady && one != 0 {
-            let (slot, next) = self.rings.visit(current);
-            // Whether a task has a second quantum is as good as random: no branch.
-            let stays = slot.deficit >= one;
-            let node = select_unpredictable(stays, current, next);
-            let slot = self.rings.get_mut(node);
-            let task = slot.task;
-            if task & BLOCKED == 0 {
-                let allotment = select_unpredictable(stays, 0, u64::from(slot.weight));
-                slot.deficit = slot.deficit + allotment - one;
-                debug_assert!(slot.deficit < 2 * one);
-                turn.group.current = node;
-                turn.take();
-                return Some(task);
-            }
+        let (slot, next) = self.rings.visit(current)?;
+        // Whether a task has a second quantum is as good as random: no branch.
+        let stays = slot.deficit >= one;
+        let node = select_unpredictable(stays, current, next);
+        let (slot, _) = self.rings.visit(node)?;
+        let task = slot.task;
+        if one == 0 || task & BLOCKED != 0 {
+            return None;
         }
-        self.choose_slowly()
+        let allotment = select_unpredictable(stays, 0, u64::from(slot.weight));
+        slot.deficit = slot.deficit + allotment - one;
+        debug_assert!(slot.deficit < 2 * one);
+        turn.group.current = node;
+        turn.take();
+        Some(task)
     }
 
     /// A decision after a change of groups; or one that begins with a blocked task, which leaves;
@@ -284,7 +293,7 @@ impl Gr3 {
             let cap = self.cap.fraction();
             let turn = self.groups.turn();
             let (order, current) = (turn.group.order, turn.group.current);
-            let (slot, next) = self.rings.visit(current);
+            let (slot, next) = self.rings.visit(current).expect("a group has a current task");
             let stays = slot.deficit >= slot.units(order, cap).0;
             let node = if stays { current } else { next };
             let slot = self.rings.get_mut(node);
