@@ -103,10 +103,19 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "log N", insert: "P log N", remove: "P log N" },
     multiprocessor: true,
     work_conserving: false,
-    options: &[TIES_OPTION],
+    options: &[
+        TIES_OPTION,
+        (
+            "parts",
+            "whole",
+            "when a window that was used in part opens: whole (at once) or printed (eq. 7)",
+        ),
+    ],
     build: |setup, options| {
         let ties = options.choice("ties", &TIES)?;
-        Ok(Box::new(Dfs::new(setup, ties)))
+        let parts =
+            options.choice("parts", &[("whole", Parts::Whole), ("printed", Parts::Printed)])?;
+        Ok(Box::new(Dfs::with_parts(setup, ties, parts)))
     },
 };
 
@@ -123,6 +132,16 @@ pub enum Ties {
     Paper,
     /// Among the raised, the one whose group deadline is the latest (PD²).
     Pd2,
+}
+
+/// When a task that used a part of its quantum is eligible again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parts {
+    /// At once: the window is the task's until it has had a whole quantum in it. Ours.
+    #[default]
+    Whole,
+    /// When the next window opens: eq. 7 as printed, for comparison. It idles cpus.
+    Printed,
 }
 
 /// What DFS keeps of a task beside its tag.
@@ -151,6 +170,7 @@ pub struct Dfs {
     quantum_ns: Nanos,
     cpus: usize,
     ties: Ties,
+    parts: Parts,
     tags: Tags,
     windows: Vec<Window>,
     /// A virtual time x is slot (x·Φ_f + `slot_offset`) / (q·Q), where Φ_f/Q = c.
@@ -167,10 +187,17 @@ impl Dfs {
     /// DFS over no tasks.
     #[must_use]
     pub fn new(setup: &Setup, ties: Ties) -> Dfs {
+        Dfs::with_parts(setup, ties, Parts::Whole)
+    }
+
+    /// DFS over no tasks, with another rule for parts of quanta.
+    #[must_use]
+    pub fn with_parts(setup: &Setup, ties: Ties, parts: Parts) -> Dfs {
         Dfs {
             quantum_ns: setup.quantum_ns,
             cpus: setup.cpus,
             ties,
+            parts,
             tags: Tags::new(setup.cpus),
             windows: Vec::new(),
             slot_offset: 0,
@@ -227,7 +254,8 @@ impl Dfs {
     /// The virtual start of the window that is `windows` after the one of `task`.
     fn window(&self, task: TaskId, windows: u32) -> Start {
         let used_ns = self.windows[task.index()].used_ns;
-        let later_ns = i128::from(self.quantum_ns) * i128::from(windows);
+        let next = u32::from(self.parts == Parts::Printed && used_ns > 0);
+        let later_ns = i128::from(self.quantum_ns) * i128::from(windows + next);
         self.tags.start_after(task, later_ns - i128::from(used_ns))
     }
 

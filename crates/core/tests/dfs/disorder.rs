@@ -2,7 +2,7 @@
 
 use crate::common::ticks::{Disorder, QUANTUM_NS, Random, Ticks};
 use prorata::ideal::Measured;
-use prorata::policies::dfs::{Dfs, Ties};
+use prorata::policies::dfs::{Dfs, Parts, Ties};
 use prorata::policies::dfs_fa::DfsFa;
 use prorata::{Checked, Policy, Setup, TaskId};
 
@@ -78,6 +78,10 @@ fn parts_of_quanta_stop_nobody() {
         let (.., idle) = measure(disorder, |setup| Dfs::new(setup, Ties::Paper));
         assert!(idle < 0.001, "{disorder:?}: {idle} idle");
     }
+    let printed = |setup: &Setup| Dfs::with_parts(setup, Ties::Paper, Parts::Printed);
+    let idle = |disorder| measure(disorder, printed).2;
+    assert!(idle(SYNCHRONISED) == 0.0);
+    assert!(idle(VARIABLE) > 0.25);
 }
 
 #[test]

@@ -1,11 +1,9 @@
 //! DFS, figure 3.
 
-use prorata::policies::dfs::{Dfs, Ties};
-
 use super::Figure;
-use super::idle::{self, Idle, SETS};
+use super::idle::{DFS, DFS_PRINTED, Idle, SETS, idle_panel, near_the_cpus, together_panel};
 use super::plot::Axis;
-use super::ticks::{self, Scenario};
+use super::ticks::Scenario;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "dfs-3",
@@ -15,20 +13,28 @@ pub(super) const FIGURE: Figure = Figure {
     remarks: "",
     study: || {
         let scenarios = [Scenario::Synchronised, Scenario::Asynchronous, Scenario::Variable];
+        let both = |scenario| {
+            [DFS_PRINTED, DFS].into_iter().flat_map(move |policy| near_the_cpus(policy, scenario))
+        };
         Box::new(Idle {
-            policy: "dfs",
-            run: |setup, size, scenario, lots| {
-                ticks::run(Dfs::new(setup, Ties::Paper), size, scenario, lots)
-            },
-            points: scenarios.into_iter().flat_map(idle::near_the_cpus).collect(),
-            printed: &[("synchronised", 0.0), ("asynchronous", 12.0)],
+            points: scenarios.into_iter().flat_map(both).collect(),
+            printed: &[
+                ("dfs:parts=printed", "synchronised", 0.0),
+                ("dfs", "synchronised", 0.0),
+                ("dfs:parts=printed", "asynchronous", 12.0),
+            ],
             panels: |rows| {
-                let tasks = || Axis { name: "tasks", logarithmic: false };
+                let idle = |policy, scenario| {
+                    let tasks = Axis { name: "tasks", logarithmic: false };
+                    idle_panel(rows, (policy, scenario), tasks)
+                };
                 vec![
-                    idle::idle_panel(rows, "asynchronous", tasks()),
-                    idle::together_panel(rows, "asynchronous"),
-                    idle::idle_panel(rows, "variable", tasks()),
-                    idle::idle_panel(rows, "synchronised", tasks()),
+                    idle("dfs:parts=printed", "asynchronous"),
+                    together_panel(rows, ("dfs:parts=printed", "asynchronous")),
+                    idle("dfs:parts=printed", "variable"),
+                    idle("dfs", "asynchronous"),
+                    idle("dfs", "variable"),
+                    idle("dfs", "synchronised"),
                 ]
             },
         })

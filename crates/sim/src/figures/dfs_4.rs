@@ -1,11 +1,12 @@
 //! DFS, figure 4.
 
-use prorata::policies::dfs::{Dfs, Ties};
-
 use super::Figure;
-use super::idle::{self, Idle, SETS};
+use super::idle::{DFS, DFS_PRINTED, Idle, SETS, idle_panel, near_the_cpus, together_panel};
 use super::plot::Axis;
-use super::ticks::{self, Scenario};
+use super::ticks::Scenario;
+
+/// Mean ticks between arrivals, and between departures. The paper does not tell.
+const MEAN_TICKS: u32 = 100;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "dfs-4",
@@ -14,17 +15,19 @@ pub(super) const FIGURE: Figure = Figure {
     sets: SETS,
     remarks: "",
     study: || {
+        let points = |policy| near_the_cpus(policy, Scenario::Dynamic(MEAN_TICKS));
         Box::new(Idle {
-            policy: "dfs",
-            run: |setup, size, scenario, lots| {
-                ticks::run(Dfs::new(setup, Ties::Paper), size, scenario, lots)
-            },
-            points: idle::near_the_cpus(Scenario::Dynamic(100)).collect(),
+            points: [DFS_PRINTED, DFS].into_iter().flat_map(points).collect(),
             printed: &[],
             panels: |rows| {
+                let idle = |policy| {
+                    let tasks = Axis { name: "tasks", logarithmic: false };
+                    idle_panel(rows, (policy, "dynamic"), tasks)
+                };
                 vec![
-                    idle::idle_panel(rows, "dynamic", Axis { name: "tasks", logarithmic: false }),
-                    idle::together_panel(rows, "dynamic"),
+                    idle("dfs:parts=printed"),
+                    together_panel(rows, ("dfs:parts=printed", "dynamic")),
+                    idle("dfs"),
                 ]
             },
         })

@@ -1,36 +1,40 @@
 //! DFS, figure 5.
 
-use prorata::policies::dfs::{Dfs, Ties};
-
 use super::Figure;
-use super::idle::{self, CPUS, Idle, Point, SETS};
+use super::idle::{CPUS, DFS, DFS_PRINTED, Idle, Point, SETS, idle_panel};
 use super::plot::Axis;
-use super::ticks::{self, Scenario};
+use super::ticks::Scenario;
 
-/// Mean ticks between arrivals.
+/// Mean ticks between arrivals, and between departures.
 const MEANS: [u32; 8] = [5, 10, 20, 50, 100, 200, 500, 1000];
 
 pub(super) const FIGURE: Figure = Figure {
     name: "dfs-5",
-    title: "Idling of DFS over the rate of arrivals and departures",
+    title: "Idling of DFS over the rate of arrivals",
     source: "DFS (RTAS 2001), figure 5",
     sets: SETS,
     remarks: "",
     study: || {
-        let points = |cpus| {
-            let point = move |mean| Point { scenario: Scenario::Dynamic(mean), cpus, more: 2 };
-            MEANS.into_iter().map(point)
+        let points = |contender| {
+            let curve = move |cpus| {
+                MEANS.into_iter().map(move |mean_ticks| Point {
+                    contender,
+                    scenario: Scenario::Dynamic(mean_ticks),
+                    cpus,
+                    more: 2,
+                })
+            };
+            CPUS.into_iter().flat_map(curve)
         };
         Box::new(Idle {
-            policy: "dfs",
-            run: |setup, size, scenario, lots| {
-                ticks::run(Dfs::new(setup, Ties::Paper), size, scenario, lots)
-            },
-            points: CPUS.into_iter().flat_map(points).collect(),
+            points: [DFS_PRINTED, DFS].into_iter().flat_map(points).collect(),
             printed: &[],
             panels: |rows| {
-                let x = Axis { name: "mean ticks between arrivals", logarithmic: true };
-                vec![idle::idle_panel(rows, "dynamic", x)]
+                let idle = |policy| {
+                    let x = Axis { name: "mean ticks between arrivals", logarithmic: true };
+                    idle_panel(rows, (policy, "dynamic"), x)
+                };
+                vec![idle("dfs:parts=printed"), idle("dfs")]
             },
         })
     },

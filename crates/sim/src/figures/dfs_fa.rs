@@ -4,9 +4,16 @@ use prorata::policies::dfs::Ties;
 use prorata::policies::dfs_fa::DfsFa;
 
 use super::Figure;
-use super::idle::{CPUS, Idle, Point, SETS};
+use super::idle::{CPUS, Contender, Idle, Point, SETS};
 use super::plot::{Axis, Lines, Series};
 use super::ticks::{self, Scenario};
+
+const DFS_FA: Contender = Contender {
+    policy: "dfs-fa",
+    run: |setup, size, scenario, lots| {
+        ticks::run(DfsFa::new(setup, Ties::Paper), size, scenario, lots)
+    },
+};
 
 const SCENARIOS: [Scenario; 4] =
     [Scenario::Synchronised, Scenario::Asynchronous, Scenario::Variable, Scenario::Dynamic(100)];
@@ -18,18 +25,15 @@ pub(super) const FIGURE: Figure = Figure {
     sets: SETS,
     remarks: "",
     study: || {
-        let points = |scenario| CPUS.map(|cpus| Point { scenario, cpus, more: 0 });
+        let points =
+            |scenario| CPUS.map(|cpus| Point { contender: DFS_FA, scenario, cpus, more: 0 });
         Box::new(Idle {
-            policy: "dfs-fa",
-            run: |setup, size, scenario, lots| {
-                ticks::run(DfsFa::new(setup, Ties::Paper), size, scenario, lots)
-            },
             points: SCENARIOS.into_iter().flat_map(points).collect(),
             printed: &[
-                ("synchronised", 0.0),
-                ("asynchronous", 0.0),
-                ("variable", 0.0),
-                ("dynamic", 0.0),
+                ("dfs-fa", "synchronised", 0.0),
+                ("dfs-fa", "asynchronous", 0.0),
+                ("dfs-fa", "variable", 0.0),
+                ("dfs-fa", "dynamic", 0.0),
             ],
             panels: |rows| {
                 let curve = |scenario: &Scenario| {

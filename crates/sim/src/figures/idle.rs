@@ -1,12 +1,13 @@
 //! The study of DFS §4.2: how much time cpus idle though tasks wait.
 
 use prorata::Setup;
+use prorata::policies::dfs::{Dfs, Parts, Ties};
 
 use crate::random::Random;
 
 use super::plot::{Axis, Lines, Picture, Series, lines};
 use super::sets::lots;
-use super::ticks::{Idling, QUANTUM_TICKS, Scenario, TICK_NS};
+use super::ticks::{self, Idling, QUANTUM_TICKS, Scenario, TICK_NS};
 use super::{Row, Study, Tally};
 
 /// Random seeds at every point, in the paper.
@@ -16,9 +17,17 @@ pub(super) const CPUS: [u32; 5] = [2, 4, 8, 16, 32];
 /// Ticks of a run.
 const TICKS: f64 = 10_000.0;
 
-/// One curve's worth of points.
+/// A policy in the comparison.
+#[derive(Clone, Copy)]
+pub(super) struct Contender {
+    pub(super) policy: &'static str,
+    pub(super) run: Run,
+}
+
+/// Where to measure.
 #[derive(Clone, Copy)]
 pub(super) struct Point {
+    pub(super) contender: Contender,
     pub(super) scenario: Scenario,
     pub(super) cpus: u32,
     /// How many tasks more than cpus; 0 for another number in each set, up to four a cpu.
@@ -28,13 +37,14 @@ pub(super) struct Point {
 /// A run under the policy of the study.
 pub(super) type Run = fn(&Setup, (usize, u32), Scenario, Random) -> Idling;
 
+/// Policy, scenario, percent.
+pub(super) type Printed = (&'static str, &'static str, f64);
+
 /// The study.
 pub(super) struct Idle {
-    pub(super) policy: &'static str,
-    pub(super) run: Run,
     pub(super) points: Vec<Point>,
-    /// The most idling of a scenario that the paper prints, in percent.
-    pub(super) printed: &'static [(&'static str, f64)],
+    /// The most idling that the paper prints for a scenario, in percent.
+    pub(super) printed: &'static [Printed],
     pub(super) panels: fn(&[Row]) -> Vec<Lines>,
 }
 
@@ -62,7 +72,7 @@ impl Study for Idle {
         let cpus = point.cpus as usize;
         let setup = Setup::new(cpus, QUANTUM_TICKS * TICK_NS);
         let lots = lots(seed, (point.cpus << 8) | point.more, point.scenario.stream(), set);
-        let idling = (self.run)(&setup, (cpus, point.tasks(set)), point.scenario, lots);
+        let idling = (point.contender.run)(&setup, (cpus, point.tasks(set)), point.scenario, lots);
         let signed = |n: u64| i64::try_from(n).expect("at most ticks times cpus");
         let mut values = vec![signed(idling.cpu_ticks)];
         values.extend(idling.by_cpus.iter().map(|&ticks| signed(ticks)));
@@ -76,8 +86,8 @@ impl Study for Idle {
     fn rows(&self, tallies: &[Tally], sets: u32) -> Vec<Row> {
         let row = |(point, tally): (&Point, &Tally)| self.row(point, &tally.values, sets);
         let mut rows: Vec<Row> = self.points.iter().zip(tallies).map(row).collect();
-        for &(scenario, percent) in self.printed {
-            let of = |row: &Row| row.place("scenario").to_string() == scenario;
+        for &(policy, scenario, percent) in self.printed {
+            let of = |row: &Row| is_of(row, policy, scenario);
             let most = rows.iter().filter(|row| of(row)).map(|row| row.value("idle_percent"));
             let most = most.fold(0.0, f64::max);
             let found = rows.iter_mut().find(|row| of(row) && row.value("idle_percent") >= most);
@@ -102,7 +112,7 @@ impl Idle {
         let part = |ticks: i64| 100.0 * ticks as f64 / (wasteful as f64).max(1.0);
         let of = |cpus: usize| by_cpus.get(cpus).copied().unwrap_or(0);
         let mut row = Row::default()
-            .at("policy", self.policy)
+            .at("policy", point.contender.policy)
             .at("scenario", point.scenario.name())
             .at("cpus", point.cpus);
         if point.more > 0 {
@@ -121,37 +131,40 @@ impl Idle {
     }
 }
 
-/// A curve a number of cpus: `measure` over the coordinate `x`, from the rows of `scenario`.
-pub(super) fn by_cpus(rows: &[Row], scenario: &str, x: &str, measure: &str) -> Vec<Series> {
+fn is_of(row: &Row, policy: &str, scenario: &str) -> bool {
+    *row.place("policy") == policy.into() && *row.place("scenario") == scenario.into()
+}
+
+/// A curve a number of cpus: the idling over the coordinate `x`.
+fn by_cpus(rows: &[Row], (policy, scenario): (&str, &str), x: &str) -> Vec<Series> {
     let curve = |cpus: u32| {
         let points = rows
             .iter()
-            .filter(|row| row.place("scenario").to_string() == scenario)
-            .filter(|row| *row.place("cpus") == cpus.into())
-            .map(|row| (row.place(x).number(), row.value(measure)));
+            .filter(|row| is_of(row, policy, scenario) && *row.place("cpus") == cpus.into())
+            .map(|row| (row.place(x).number(), row.value("idle_percent")));
         Series::new(format!("{cpus} cpus"), points.collect()).marked()
     };
     CPUS.iter().map(|&cpus| curve(cpus)).collect()
 }
 
-/// A panel with the idling of one scenario.
-pub(super) fn idle_panel(rows: &[Row], scenario: &str, x: Axis) -> Lines {
+/// A panel with the idling of a policy in a scenario.
+pub(super) fn idle_panel(rows: &[Row], of: (&str, &str), x: Axis) -> Lines {
     let coordinate = if x.logarithmic { "interarrival_ticks" } else { "tasks" };
     Lines {
-        title: format!("{scenario}: idle beside a waiting task"),
+        title: format!("{}, {}: idle beside a waiting task", of.0, of.1),
         x,
         y: Axis { name: "% of cpu time", logarithmic: false },
-        series: by_cpus(rows, scenario, coordinate, "idle_percent"),
+        series: by_cpus(rows, of, coordinate),
     }
 }
 
 /// A panel with the numbers of cpus that idle together, with one task more than cpus.
-pub(super) fn together_panel(rows: &[Row], scenario: &str) -> Lines {
+pub(super) fn together_panel(rows: &[Row], (policy, scenario): (&str, &str)) -> Lines {
     let measures =
         ["one_idle_percent", "two_idle_percent", "three_idle_percent", "more_idle_percent"];
     let curve = |cpus: u32| {
         let of = |row: &&Row| {
-            row.place("scenario").to_string() == scenario
+            is_of(row, policy, scenario)
                 && *row.place("cpus") == cpus.into()
                 && *row.place("tasks") == (cpus + 1).into()
         };
@@ -162,10 +175,10 @@ pub(super) fn together_panel(rows: &[Row], scenario: &str) -> Lines {
         Series::new(format!("{cpus} cpus, {} tasks", cpus + 1), points.unwrap_or_default()).marked()
     };
     Lines {
-        title: format!("{scenario}: cpus that idle together"),
+        title: format!("{policy}, {scenario}: cpus that idle together"),
         x: Axis { name: "idle cpus (4: four or more)", logarithmic: false },
         y: Axis {
-            name: "% of the ticks in which a cpu idles beside a waiting task",
+            name: "% of the ticks with an idle cpu beside a waiting task",
             logarithmic: false,
         },
         series: CPUS.iter().map(|&cpus| curve(cpus)).collect(),
@@ -173,8 +186,29 @@ pub(super) fn together_panel(rows: &[Row], scenario: &str) -> Lines {
 }
 
 /// Every number of cpus with 1 to 64 tasks more than cpus.
-pub(super) fn near_the_cpus(scenario: Scenario) -> impl Iterator<Item = Point> {
+pub(super) fn near_the_cpus(
+    contender: Contender,
+    scenario: Scenario,
+) -> impl Iterator<Item = Point> {
     const MORE: [u32; 11] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64];
-    let points = move |cpus| MORE.into_iter().map(move |more| Point { scenario, cpus, more });
+    let points =
+        move |cpus| MORE.into_iter().map(move |more| Point { contender, scenario, cpus, more });
     CPUS.into_iter().flat_map(points)
 }
+
+/// DFS as the library has it: a window stays a task's until it had a whole quantum in it.
+pub(super) const DFS: Contender = Contender {
+    policy: "dfs",
+    run: |setup, size, scenario, lots| {
+        ticks::run(Dfs::new(setup, Ties::Paper), size, scenario, lots)
+    },
+};
+
+/// DFS with eq. 7 as printed.
+pub(super) const DFS_PRINTED: Contender = Contender {
+    policy: "dfs:parts=printed",
+    run: |setup, size, scenario, lots| {
+        let dfs = Dfs::with_parts(setup, Ties::Paper, Parts::Printed);
+        ticks::run(dfs, size, scenario, lots)
+    },
+};

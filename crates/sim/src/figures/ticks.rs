@@ -26,7 +26,7 @@ pub(super) enum Scenario {
     Asynchronous,
     /// Every quantum lasts 1 to 10 ticks.
     Variable,
-    /// And tasks arrive and depart, each once in so many ticks on average.
+    /// As asynchronous; and a task arrives, and one departs, each once in so many ticks on average.
     Dynamic(u32),
 }
 
@@ -149,8 +149,8 @@ impl<P: Policy> Machine<P> {
     fn pick(&mut self, cpu: usize) {
         let any = match self.scenario {
             Scenario::Synchronised => false,
-            Scenario::Asynchronous => self.tick == 0,
-            Scenario::Variable | Scenario::Dynamic(_) => true,
+            Scenario::Asynchronous | Scenario::Dynamic(_) => self.tick == 0,
+            Scenario::Variable => true,
         };
         let ticks = if any { 1 + self.lots.below(QUANTUM_TICKS) } else { QUANTUM_TICKS };
         let task = self.policy.pick(cpu, self.now_ns());
