@@ -25,7 +25,7 @@ fn workload(cpus: usize, tasks: u32, program: &Program, duration_ns: u64) -> Wor
     };
     let groups = (0..16).map(&mut group).collect();
     let machine = Machine { quanta: Quanta::Asynchronous, ..Machine::new(cpus, QUANTUM_NS) };
-    Workload { machine, duration_ns, seed: 1, groups }
+    Workload { machine, duration_ns, seed: 1, groups, resources: vec![] }
 }
 
 /// Runs for up to `quanta` quanta, sleeps for up to `longest_ns`, again and again.

@@ -20,6 +20,7 @@
 //!     duration_ns: 1_000_000_000,
 //!     seed: 0,
 //!     groups: vec![hog("a", 1), hog("b", 1)],
+//!     resources: vec![],
 //! };
 //! let policy = prorata::policies::build("round-robin", &workload.machine.setup(0)).unwrap();
 //! let (outcome, ()) = Engine::new(&workload, policy, ()).unwrap().run().unwrap();

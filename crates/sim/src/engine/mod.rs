@@ -14,13 +14,15 @@ use crate::machine::{IdleLook, Machine};
 use crate::observer::{End, Observer, Run};
 use crate::outcome::{Evidence, Outcome};
 use crate::random::Random;
-use crate::workload::{Group, Op, Workload};
+use crate::workload::{Group, Missed, Op, Workload};
 
 mod cpu_set;
 mod latency;
+mod resources;
 
 use cpu_set::CpuSet;
 pub(crate) use latency::{Latencies, Waits};
+use resources::Resources;
 
 /// Steps that a program may take without any time passing.
 const MAX_STEPS: u32 = 100_000;
@@ -107,6 +109,8 @@ enum Next {
     /// Run, after the others had a turn.
     Yield,
     SleepUntil(Nanos),
+    /// Sleep until another task does something.
+    Block,
     Exit,
 }
 
@@ -131,6 +135,7 @@ pub struct Engine<'w, P, O> {
     /// The slots of all programs; those of a group side by side, task by task.
     slots: Vec<Nanos>,
     slots_of_group: Vec<(usize, u32)>,
+    resources: Resources,
     latencies: Latencies,
     totals: Totals,
 }
@@ -178,6 +183,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             woke: false,
             slots: Vec::new(),
             slots_of_group: Vec::new(),
+            resources: Resources::new(&workload.resources),
             latencies: Latencies::new(workload),
             totals: Totals::default(),
         };
@@ -228,6 +234,9 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             self.now_ns = now_ns;
             for &entry in &due {
                 self.handle(entry as usize)?;
+                while let Some(task) = self.resources.released() {
+                    self.task_due(task)?;
+                }
             }
             self.pick_all();
             self.totals.instants += 1;
@@ -301,7 +310,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         }
         let end = match next {
             Next::Run | Next::Yield => End::Preempted,
-            Next::SleepUntil(_) => End::Blocked,
+            Next::SleepUntil(_) | Next::Block => End::Blocked,
             Next::Exit => End::Exited,
         };
         self.charge(cpu, end);
@@ -309,11 +318,10 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         match next {
             Next::Run | Next::Yield => {}
             Next::SleepUntil(at_ns) => {
-                self.policy.block(task, self.now_ns);
-                self.errors.block(task, self.now_ns);
-                self.rest(task, State::Blocked);
+                self.block(task);
                 self.calendar.insert(self.wake_entry(task), at_ns);
             }
+            Next::Block => self.block(task),
             Next::Exit => {
                 self.policy.remove(task, self.now_ns);
                 self.errors.remove(task, self.now_ns);
@@ -355,13 +363,19 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         self.waiting += 1;
     }
 
+    fn block(&mut self, task: TaskId) {
+        self.policy.block(task, self.now_ns);
+        self.errors.block(task, self.now_ns);
+        self.rest(task, State::Blocked);
+    }
+
     /// A waiting task waits no longer and is not running either.
     fn rest(&mut self, task: TaskId, state: State) {
         self.waiting -= 1;
         self.tasks[task.index()].state = state;
     }
 
-    /// An arrival or the end of a sleep.
+    /// An arrival, the end of a sleep, or what the task was blocked on.
     fn task_due(&mut self, task: TaskId) -> Result<(), SimulationError> {
         let group = &self.workload.groups[self.tasks[task.index()].group as usize];
         if self.tasks[task.index()].state == State::Absent {
@@ -372,6 +386,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         match self.step(task)? {
             Next::Run | Next::Yield => self.wake(task),
             Next::SleepUntil(at_ns) => self.calendar.insert(self.wake_entry(task), at_ns),
+            Next::Block => {}
             Next::Exit => {
                 self.policy.remove(task, self.now_ns);
                 self.tasks[task.index()].state = State::Exited;
@@ -415,8 +430,8 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
                         return Ok(Next::SleepUntil(self.after(length_ns)));
                     }
                 }
-                Op::Every { period_ns, slot } => {
-                    if let Some(at_ns) = self.next_release(task, slot, period_ns) {
+                Op::Every { period_ns, slot, missed } => {
+                    if let Some(at_ns) = self.next_release(task, slot, period_ns, missed) {
                         return Ok(Next::SleepUntil(at_ns));
                     }
                 }
@@ -433,6 +448,13 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
                     self.errors.set_weight(task, weight, self.now_ns);
                     self.policy.set_weight(task, weight, self.now_ns);
                 }
+                Op::Wait(resource) => {
+                    if !self.resources.wait(resource, task) {
+                        return Ok(Next::Block);
+                    }
+                }
+                Op::Post(resource) => self.resources.post(resource),
+                Op::PostAll(resource) => self.resources.post_all(resource),
                 Op::Yield => go_on = Next::Yield,
                 Op::Exit => return Ok(Next::Exit),
             }
@@ -445,7 +467,13 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
     }
 
     /// When the task's timer fires next; `None` if it should have fired by now.
-    fn next_release(&mut self, task: TaskId, slot: u32, period_ns: Nanos) -> Option<Nanos> {
+    fn next_release(
+        &mut self,
+        task: TaskId,
+        slot: u32,
+        period_ns: Nanos,
+        missed: Missed,
+    ) -> Option<Nanos> {
         let now_ns = self.now_ns;
         let release = self.slot(task, slot);
         // The first call starts the timer: the period began when the task did.
@@ -454,7 +482,9 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         }
         *release += period_ns;
         if *release <= now_ns {
-            *release = now_ns;
+            if missed == Missed::CountFromNow {
+                *release = now_ns;
+            }
             return None;
         }
         let at_ns = *release;

@@ -5,6 +5,43 @@ use prorata::{Nanos, TaskId, Weight};
 use crate::machine::Machine;
 use crate::random::Random;
 
+mod duration;
+mod json;
+mod nice;
+mod resources;
+mod rt_app;
+mod toml;
+
+pub use self::toml::parse_toml;
+pub use duration::{format_duration, parse_duration};
+pub use nice::weight_of_nice;
+pub use rt_app::parse_rt_app;
+
+/// Why a workload file is none: where, and what is wrong there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkloadError {
+    path: String,
+    message: String,
+}
+
+impl WorkloadError {
+    /// `message` about what `path` names; an empty path is the whole file.
+    pub(crate) fn new(path: impl Into<String>, message: impl Into<String>) -> WorkloadError {
+        WorkloadError { path: path.into(), message: message.into() }
+    }
+}
+
+impl std::fmt::Display for WorkloadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.path.as_str() {
+            "" => f.write_str(&self.message),
+            path => write!(f, "{path}: {}", self.message),
+        }
+    }
+}
+
+impl std::error::Error for WorkloadError {}
+
 /// No length of time is above this (about 2.3 years): sums of a few never overflow.
 pub const LONGEST_NS: Nanos = 1 << 56;
 /// Most tasks of a workload.
@@ -21,6 +58,19 @@ pub struct Workload {
     pub seed: u64,
     /// The tasks.
     pub groups: Vec<Group>,
+    /// What they wait for.
+    pub resources: Vec<Resource>,
+}
+
+/// What runs, without a machine: what files of other programs hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tasks {
+    /// When it ends, if the file says so.
+    pub duration_ns: Option<Nanos>,
+    /// The tasks.
+    pub groups: Vec<Group>,
+    /// What they wait for.
+    pub resources: Vec<Resource>,
 }
 
 /// Tasks that are alike: same weight, same program, different random numbers.
@@ -95,14 +145,22 @@ pub enum Op {
     Run(Length),
     /// Block.
     Sleep(Length),
-    /// Block until the next multiple of the period after the task's first `Every` of this slot;
-    /// if that has passed, go on and count from now (rt-app's `timer`, relative).
+    /// Block until a period after this timer fired last, or was first used. If that has passed,
+    /// go on.
     Every {
         /// Length of a period.
         period_ns: Nanos,
-        /// Where the task keeps the time of its next release.
+        /// Where the task keeps the time at which the timer fired last.
         slot: u32,
+        /// What a period that has passed does to the next one.
+        missed: Missed,
     },
+    /// Wait for a [`Resource`], by index.
+    Wait(u32),
+    /// Let the first task go on that waits for a semaphore or a condition.
+    Post(u32),
+    /// Let all tasks go on that wait for a condition.
+    PostAll(u32),
     /// Go to `to` until it was done `times` times in all.
     Repeat {
         /// Where the task counts.
@@ -125,6 +183,32 @@ pub enum Op {
     Exit,
 }
 
+/// What happens to a timer that should have fired by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missed {
+    /// The next period begins now.
+    CountFromNow,
+    /// The next period began when this one should have ended.
+    CatchUp,
+}
+
+/// What tasks can wait for other than time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// A semaphore; a lock is one with a count of 1.
+    Semaphore {
+        /// How many may pass at first.
+        count: u32,
+    },
+    /// A condition: whoever waits, waits for the next post. Nothing is remembered.
+    Condition,
+    /// Everybody waits until `users` tasks have come.
+    Barrier {
+        /// At least 1.
+        users: u32,
+    },
+}
+
 /// What a task does.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
@@ -144,6 +228,16 @@ impl Program {
     /// Appends `op`.
     pub fn push(&mut self, op: Op) {
         self.ops.push(op);
+    }
+
+    /// False if it would go on for ever at one instant.
+    #[must_use]
+    pub fn takes_time(&self) -> bool {
+        self.ops.iter().any(|op| match op {
+            Op::Run(length) | Op::Sleep(length) => *length != Length::Fixed(0),
+            Op::Every { .. } | Op::Wait(_) | Op::Exit => true,
+            _ => false,
+        })
     }
 
     /// Index of the next op to be pushed.

@@ -1,0 +1,494 @@
+//! Workload files of rt-app (its `doc/tutorial.txt` describes the format).
+//!
+//! Understood: threads and phases with `loop`, `instance`, `delay`, nice levels (`priority`), and
+//! the events `run`, `runtime`, `sleep`, `timer`, `suspend`, `resume`, `lock`, `unlock`, `wait`,
+//! `signal`, `broad`, `sync`, `barrier`, `sem_wait`, `sem_post` and `yield`; keys may repeat, and
+//! an event may have a suffix (`run0`, `run1`), as workgen writes them. What says where rt-app logs
+//! is passed over. Everything else (cpu affinity, real-time policies, memory and i/o, …) cannot be
+//! expressed and is an error that names the key, unless the caller ignores that key.
+
+use std::collections::BTreeMap;
+
+use prorata::{Nanos, Weight};
+
+use super::json::Json;
+use super::resources::Names;
+use super::{Group, LONGEST_NS, Length, Missed, Op, Program, Tasks, WorkloadError, weight_of_nice};
+
+type Result<T> = std::result::Result<T, WorkloadError>;
+
+/// Keys of `global` that say nothing about who runs when.
+const GLOBAL_WITHOUT_EFFECT: &[&str] = &[
+    "calibration",
+    "lock_pages",
+    "logdir",
+    "log_basename",
+    "log_size",
+    "ftrace",
+    "gnuplot",
+    "frag",
+    "io_device",
+    "mem_buffer_size",
+    "cumulative_slack",
+];
+
+/// Events by the beginning of their key; a longer one before one that it begins with.
+const EVENTS: &[&str] = &[
+    "runtime", "run", "sleep", "timer", "suspend", "resume", "lock", "unlock", "wait", "signal",
+    "broad", "sync", "barrier", "sem_wait", "sem_post", "yield",
+];
+
+/// The tasks in `text`. Keys in `ignored` are passed over, wherever they stand.
+///
+/// # Errors
+/// What is wrong or cannot be expressed, with the path of the key.
+pub fn parse_rt_app(text: &str, ignored: &[String]) -> Result<Tasks> {
+    let json = Json::parse(text).map_err(|error| WorkloadError::new("", error))?;
+    let mut parser = Parser { ignored, names: Names::default(), timers: BTreeMap::new() };
+    let mut duration_ns = None;
+    let mut groups = Vec::new();
+    for (key, value) in object(&json, "the file")? {
+        match key.as_str() {
+            "tasks" => groups.extend(parser.tasks(value)?),
+            "global" => duration_ns = parser.global(value)?,
+            // Kept by rt-app for old files; resources are made when they are first used.
+            "resources" => {}
+            _ if parser.ignores(key) => {}
+            _ => return Err(inexpressible(key)),
+        }
+    }
+    if groups.is_empty() {
+        return Err(WorkloadError::new("tasks", "there is no task"));
+    }
+    Ok(Tasks { duration_ns, groups, resources: parser.names.into_resources() })
+}
+
+struct Parser<'i> {
+    ignored: &'i [String],
+    names: Names,
+    /// The thread that uses each timer which is not unique.
+    timers: BTreeMap<String, String>,
+}
+
+/// A thread while it is parsed.
+struct Thread<'t> {
+    name: &'t str,
+    instances: u32,
+    program: Program,
+    /// Slots of its timers.
+    timers: BTreeMap<String, u32>,
+    /// Names of all threads.
+    threads: &'t [&'t str],
+}
+
+impl Parser<'_> {
+    fn ignores(&self, key: &str) -> bool {
+        self.ignored.iter().any(|ignored| ignored == key)
+    }
+
+    fn global(&self, json: &Json) -> Result<Option<Nanos>> {
+        let mut duration_ns = None;
+        for (key, value) in object(json, "global")? {
+            let path = format!("global.{key}");
+            match key.as_str() {
+                "duration" if *value == Json::Integer(-1) => {}
+                "duration" => duration_ns = Some(length(value, 1_000_000_000, &path)?),
+                "default_policy" => policy(value, &path).map(|_| ())?,
+                "pi_enabled" if *value == Json::Bool(false) => {}
+                _ if self.ignores(key) || GLOBAL_WITHOUT_EFFECT.contains(&key.as_str()) => {}
+                _ => return Err(inexpressible(&path)),
+            }
+        }
+        Ok(duration_ns)
+    }
+
+    fn tasks(&mut self, json: &Json) -> Result<Vec<Group>> {
+        let tasks = object(json, "tasks")?;
+        let threads: Vec<&str> = tasks.iter().map(|(name, _)| name.as_str()).collect();
+        tasks.iter().map(|(name, thread)| self.thread(name, thread, &threads)).collect()
+    }
+
+    fn thread(&mut self, name: &str, json: &Json, threads: &[&str]) -> Result<Group> {
+        let path = format!("tasks.{name}");
+        let pairs = object(json, &path)?;
+        let find = |key: &str| pairs.iter().find(|(k, _)| k == key).map(|(_, value)| value);
+        let mut thread = Thread {
+            name,
+            instances: match find("instance") {
+                None => 1,
+                Some(value) => count(value, &format!("{path}.instance"))?,
+            },
+            program: Program::default(),
+            timers: BTreeMap::new(),
+            threads,
+        };
+        let delay_ns = match find("delay") {
+            None => 0,
+            Some(value) => length(value, 1_000, &format!("{path}.delay"))?,
+        };
+        let weight = weight(pairs, &path)?.unwrap_or(NICE_0);
+        for (key, value) in pairs {
+            let path = format!("{path}.{key}");
+            match key.as_str() {
+                "instance" | "delay" | "loop" | "priority" | "policy" => {}
+                "phases" => {
+                    for (name, phase) in object(value, &path)? {
+                        self.phase(phase, &format!("{path}.{name}"), &mut thread)?;
+                    }
+                }
+                _ => self.event(key, value, &path, &mut thread)?,
+            }
+        }
+        if !thread.program.takes_time() {
+            return Err(WorkloadError::new(path, "nothing in here takes time"));
+        }
+        thread.repeat(find("loop"), -1, 0, &path)?;
+        Ok(Group {
+            name: name.to_string(),
+            count: thread.instances,
+            weight,
+            arrival: Length::Fixed(delay_ns),
+            program: thread.program,
+        })
+    }
+
+    fn phase(&mut self, json: &Json, path: &str, thread: &mut Thread<'_>) -> Result<()> {
+        let pairs = object(json, path)?;
+        let begin = thread.program.here();
+        if let Some(weight) = weight(pairs, path)? {
+            thread.program.push(Op::SetWeight(weight));
+        }
+        for (key, value) in pairs {
+            match key.as_str() {
+                "loop" | "priority" | "policy" => {}
+                _ => self.event(key, value, &format!("{path}.{key}"), thread)?,
+            }
+        }
+        let times = pairs.iter().find(|(key, _)| key == "loop").map(|(_, value)| value);
+        thread.repeat(times, 1, begin, path)
+    }
+
+    fn event(
+        &mut self,
+        key: &str,
+        value: &Json,
+        path: &str,
+        thread: &mut Thread<'_>,
+    ) -> Result<()> {
+        if self.ignores(key) {
+            return Ok(());
+        }
+        let event = EVENTS.iter().find(|&&event| key.starts_with(event)).copied();
+        match event.unwrap_or_default() {
+            "run" | "runtime" => thread.push(Op::Run(Length::Fixed(length(value, 1_000, path)?))),
+            "sleep" => thread.push(Op::Sleep(Length::Fixed(length(value, 1_000, path)?))),
+            "timer" => self.timer(value, path, thread)?,
+            "yield" => thread.push(Op::Yield),
+            _ => self.wait_or_wake(event.unwrap_or_default(), value, path, thread)?,
+        }
+        Ok(())
+    }
+
+    /// Events between threads. rt-app names locks, conditions, … apart from each other.
+    fn wait_or_wake(
+        &mut self,
+        event: &str,
+        value: &Json,
+        path: &str,
+        thread: &mut Thread<'_>,
+    ) -> Result<()> {
+        let error = |message: String| WorkloadError::new(path, message);
+        let names = &mut self.names;
+        match event {
+            "suspend" => {
+                let name = format!("thread {}", thread.name);
+                thread.push(Op::Wait(names.condition(&name).map_err(error)?));
+            }
+            "resume" => {
+                let name = string(value, path)?;
+                if !thread.threads.contains(&name) {
+                    return Err(error(format!("no task is called '{name}'")));
+                }
+                let condition = names.condition(&format!("thread {name}")).map_err(error)?;
+                thread.push(Op::PostAll(condition));
+            }
+            "lock" | "unlock" => {
+                let lock = lock(names, string(value, path)?, path)?;
+                thread.push(if event == "lock" { Op::Wait(lock) } else { Op::Post(lock) });
+            }
+            "wait" | "sync" => {
+                let condition = condition(names, string(member(value, "ref", path)?, path)?, path)?;
+                let mutex = lock(names, string(member(value, "mutex", path)?, path)?, path)?;
+                let sync = event == "sync";
+                if sync {
+                    thread.push(Op::Wait(mutex));
+                    thread.push(Op::Post(condition));
+                }
+                thread.push(Op::Post(mutex));
+                thread.push(Op::Wait(condition));
+                thread.push(Op::Wait(mutex));
+                if sync {
+                    thread.push(Op::Post(mutex));
+                }
+            }
+            "signal" => thread.push(Op::Post(condition(names, string(value, path)?, path)?)),
+            "broad" => thread.push(Op::PostAll(condition(names, string(value, path)?, path)?)),
+            "sem_wait" | "sem_post" => {
+                let name = format!("semaphore {}", string(value, path)?);
+                let semaphore = names.semaphore(&name, 0).map_err(error)?;
+                let waits = event == "sem_wait";
+                thread.push(if waits { Op::Wait(semaphore) } else { Op::Post(semaphore) });
+            }
+            "barrier" => {
+                let name = format!("barrier {}", string(value, path)?);
+                let barrier = names.barrier(&name, thread.instances).map_err(error)?;
+                thread.push(Op::Wait(barrier));
+            }
+            _ => return Err(inexpressible(path)),
+        }
+        Ok(())
+    }
+
+    fn timer(&mut self, value: &Json, path: &str, thread: &mut Thread<'_>) -> Result<()> {
+        let name = string(member(value, "ref", path)?, &format!("{path}.ref"))?;
+        let period_ns = length(member(value, "period", path)?, 1_000, &format!("{path}.period"))?;
+        if period_ns == 0 {
+            return Err(WorkloadError::new(format!("{path}.period"), "a period takes time"));
+        }
+        let missed = match value_of(value, "mode") {
+            None => Missed::CountFromNow,
+            Some(mode) => match string(mode, &format!("{path}.mode"))? {
+                "relative" => Missed::CountFromNow,
+                "absolute" => Missed::CatchUp,
+                _ => return Err(inexpressible(&format!("{path}.mode"))),
+            },
+        };
+        if !name.starts_with("unique") {
+            let owner = self.timers.entry(name.to_string()).or_insert_with(|| thread.name.into());
+            if owner != thread.name || thread.instances > 1 {
+                let message = "a timer that several threads share cannot be expressed: make \
+                               its ref begin with \"unique\"";
+                return Err(WorkloadError::new(format!("{path}.ref"), message));
+            }
+        }
+        let program = &mut thread.program;
+        let slot = *thread.timers.entry(name.to_string()).or_insert_with(|| program.new_slot());
+        thread.push(Op::Every { period_ns, slot, missed });
+        Ok(())
+    }
+}
+
+impl Thread<'_> {
+    fn push(&mut self, op: Op) {
+        self.program.push(op);
+    }
+
+    /// Goes back to `to` as often as `times` says, −1 for ever.
+    fn repeat(&mut self, times: Option<&Json>, default: i64, to: u32, path: &str) -> Result<()> {
+        match times.unwrap_or(&Json::Integer(default)) {
+            Json::Integer(-1) => self.push(Op::Goto { to }),
+            Json::Integer(1) => {}
+            Json::Integer(times) if *times > 1 => {
+                let slot = self.program.new_slot();
+                self.push(Op::Repeat { slot, times: times.unsigned_abs(), to });
+            }
+            other => {
+                let message = format!("{} is no number of times, nor -1", describe(other));
+                return Err(WorkloadError::new(format!("{path}.loop"), message));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The weight of nice level 0.
+const NICE_0: Weight = match Weight::new(1024) {
+    Some(weight) => weight,
+    None => Weight::ONE,
+};
+/// The weight of SCHED_IDLE.
+const IDLE: Weight = match Weight::new(3) {
+    Some(weight) => weight,
+    None => Weight::ONE,
+};
+
+/// The weight that `priority` and `policy` ask for, if they are there.
+fn weight(pairs: &[(String, Json)], path: &str) -> Result<Option<Weight>> {
+    let mut found = None;
+    for (key, value) in pairs {
+        let path = format!("{path}.{key}");
+        match (key.as_str(), value) {
+            ("policy", _) => found = policy(value, &path)?.or(found),
+            ("priority", Json::Integer(nice)) => match weight_of_nice(*nice) {
+                Some(weight) => found = Some(weight),
+                None => {
+                    let message = format!("{nice} is no nice level: they go from -20 to 19");
+                    return Err(WorkloadError::new(path, message));
+                }
+            },
+            ("priority", other) => return Err(wrong(other, "an integer", &path)),
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// The weight that a policy stands for, if it stands for one.
+fn policy(value: &Json, path: &str) -> Result<Option<Weight>> {
+    match string(value, path)? {
+        "SCHED_OTHER" | "SCHED_BATCH" => Ok(None),
+        "SCHED_IDLE" => Ok(Some(IDLE)),
+        name => Err(WorkloadError::new(
+            path,
+            format!("{name} is no proportional-share policy and cannot be expressed"),
+        )),
+    }
+}
+
+fn condition(names: &mut Names, name: &str, path: &str) -> Result<u32> {
+    let error = |message: String| WorkloadError::new(path, message);
+    names.condition(&format!("condition {name}")).map_err(error)
+}
+
+fn lock(names: &mut Names, name: &str, path: &str) -> Result<u32> {
+    let error = |message: String| WorkloadError::new(path, message);
+    names.semaphore(&format!("lock {name}"), 1).map_err(error)
+}
+
+fn object<'j>(json: &'j Json, path: &str) -> Result<&'j [(String, Json)]> {
+    match json {
+        Json::Object(pairs) => Ok(pairs),
+        other => Err(wrong(other, "an object", path)),
+    }
+}
+
+fn value_of<'j>(json: &'j Json, key: &str) -> Option<&'j Json> {
+    let Json::Object(pairs) = json else { return None };
+    pairs.iter().find(|(k, _)| k == key).map(|(_, value)| value)
+}
+
+fn member<'j>(json: &'j Json, key: &str, path: &str) -> Result<&'j Json> {
+    value_of(json, key)
+        .ok_or_else(|| WorkloadError::new(path, format!("an object with \"{key}\" belongs here")))
+}
+
+fn string<'j>(json: &'j Json, path: &str) -> Result<&'j str> {
+    match json {
+        Json::String(text) => Ok(text),
+        other => Err(wrong(other, "a string", path)),
+    }
+}
+
+/// An integer number of units.
+fn length(json: &Json, unit_ns: u64, path: &str) -> Result<Nanos> {
+    let number = match json {
+        Json::Integer(number) => u64::try_from(*number).ok(),
+        _ => None,
+    };
+    number
+        .and_then(|number| number.checked_mul(unit_ns))
+        .filter(|&length_ns| length_ns <= LONGEST_NS)
+        .ok_or_else(|| wrong(json, "a length of time, an integer", path))
+}
+
+fn count(json: &Json, path: &str) -> Result<u32> {
+    match json {
+        Json::Integer(number) => u32::try_from(*number).ok(),
+        _ => None,
+    }
+    .ok_or_else(|| wrong(json, "a number of threads", path))
+}
+
+fn wrong(json: &Json, expected: &str, path: &str) -> WorkloadError {
+    WorkloadError::new(path, format!("{expected} belongs here, not {}", describe(json)))
+}
+
+fn describe(json: &Json) -> String {
+    match json {
+        Json::Integer(number) => number.to_string(),
+        Json::Float(number) => number.to_string(),
+        Json::String(text) => format!("\"{text}\""),
+        other => other.kind().to_string(),
+    }
+}
+
+fn inexpressible(path: &str) -> WorkloadError {
+    WorkloadError::new(
+        path,
+        "cannot be expressed in a simulation of proportional shares (to leave it out, ignore \
+         the key)",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: Op = Op::Run(Length::Fixed(10_000));
+
+    fn ops(tasks: &str) -> Vec<Op> {
+        let text = format!("{{ \"tasks\": {{ \"a\": {{ {tasks} }} }} }}");
+        parse_rt_app(&text, &[]).expect(tasks).groups[0].program.ops.clone()
+    }
+
+    fn error(text: &str) -> String {
+        parse_rt_app(text, &[]).expect_err(text).to_string()
+    }
+
+    #[test]
+    fn events_run_in_the_order_of_their_keys() {
+        let sleep = |ns| Op::Sleep(Length::Fixed(ns));
+        assert_eq!(
+            ops(r#""run": 10, "sleep": 20, "run": 10, "sleep1": 5"#),
+            [RUN, sleep(20_000), RUN, sleep(5_000), Op::Goto { to: 0 }]
+        );
+        let timer = Op::Every { period_ns: 30_000, slot: 0, missed: Missed::CountFromNow };
+        assert_eq!(
+            ops(r#""loop": 1, "phases": { "p": { "loop": 3, "priority": 19, "run": 10,
+                   "timer": { "ref": "unique", "period": 30 } } }"#),
+            [
+                Op::SetWeight(Weight::new(15).expect("not 0")),
+                RUN,
+                timer,
+                Op::Repeat { slot: 1, times: 3, to: 0 }
+            ]
+        );
+    }
+
+    #[test]
+    fn a_wait_gives_up_its_mutex() {
+        assert_eq!(
+            ops(r#""lock": "m", "wait": { "ref": "c", "mutex": "m" }, "unlock": "m", "run": 10"#),
+            [
+                Op::Wait(0),
+                Op::Post(0),
+                Op::Wait(1),
+                Op::Wait(0),
+                Op::Post(0),
+                RUN,
+                Op::Goto { to: 0 }
+            ]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_expressed_is_an_error_with_its_path() {
+        let thread = |inside: &str| format!("{{ \"tasks\": {{ \"a\": {{ {inside} }} }} }}");
+        let path = |inside: &str| error(&thread(inside)).split(':').next().map(String::from);
+        assert_eq!(path(r#""run": 1, "cpus": [0]"#).as_deref(), Some("tasks.a.cpus"));
+        assert_eq!(
+            path(r#""phases": { "p": { "iorun": 5 } }"#).as_deref(),
+            Some("tasks.a.phases.p.iorun")
+        );
+        assert_eq!(path(r#""run": "x""#).as_deref(), Some("tasks.a.run"));
+        assert_eq!(path(r#""run": -5"#).as_deref(), Some("tasks.a.run"));
+        assert_eq!(path(r#""run": 5, "loop": 0"#).as_deref(), Some("tasks.a.loop"));
+        assert_eq!(path(r#""run": 5, "resume": "b""#).as_deref(), Some("tasks.a.resume"));
+        assert_eq!(path(r#""run": 5, "policy": "SCHED_FIFO""#).as_deref(), Some("tasks.a.policy"));
+        assert_eq!(path(r#""run": 5, "priority": 99"#).as_deref(), Some("tasks.a.priority"));
+        assert!(error("{}").contains("there is no task"));
+        assert!(error("[]").contains("an object belongs here, not an array"));
+        let ignored = parse_rt_app(&thread(r#""run": 1, "cpus": [0]"#), &["cpus".into()]);
+        assert_eq!(ignored.expect("cpus are ignored").groups.len(), 1);
+    }
+}

@@ -1,0 +1,516 @@
+//! Our own workload files.
+//!
+//! ```toml
+//! duration = "10s"
+//! seed = 1
+//!
+//! [machine]
+//! cpus = 2
+//! quantum = "4ms"
+//! quanta = "asynchronous"     # or synchronised (default), staggered, variable
+//! tick = "1ms"                # timers expire at multiples of this; default 1ns
+//! switch_cost = "2us"
+//! migration_cost = "5us"
+//!
+//! [[task]]
+//! name = "browser"
+//! count = 3
+//! weight = 200                # or nice = -5
+//! arrival = { uniform = ["0s", "1s"] }
+//! phases = [
+//!     { run = { exponential = "2ms" } },
+//!     { sleep = "14ms" },
+//! ]
+//! ```
+//!
+//! A task without `phases` runs for ever. Phases are done in order, again and again (`repeat = N`:
+//! N times, then the task leaves). A phase is one of `{ run = L }`, `{ sleep = L }`,
+//! `{ every = "20ms" }` (wait for a periodic timer), `{ loop = N, phases = […] }`,
+//! `{ weight = W }`, `{ wait = "NAME" }` and `{ post = "NAME" }` (a semaphore), `{ lock = "NAME" }`
+//! and `{ unlock = "NAME" }`, `"yield"`, `"exit"`. A length L is `"5ms"`, `"forever"`,
+//! `{ uniform = ["1ms", "5ms"] }`, `{ exponential = MEAN }` or `{ normal = [MEAN, DEVIATION] }`.
+
+use std::fmt;
+
+use prorata::{Nanos, Weight};
+use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
+
+use super::resources::Names;
+use super::{
+    Group, Length, Missed, Op, Program, Workload, WorkloadError, parse_duration, weight_of_nice,
+};
+use crate::machine::{IdleLook, Machine, Quanta};
+
+/// The workload in `text`.
+///
+/// # Errors
+/// What is wrong, with the line and column or the path of the key.
+pub fn parse_toml(text: &str) -> Result<Workload, WorkloadError> {
+    let file: File = toml::from_str(text)
+        .map_err(|error| WorkloadError::new("", error.to_string().trim_end().to_string()))?;
+    file.workload()
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default = "ten_seconds")]
+    duration: Duration,
+    #[serde(default)]
+    seed: u64,
+    #[serde(default)]
+    machine: MachineTable,
+    task: Vec<TaskTable>,
+}
+
+fn ten_seconds() -> Duration {
+    Duration(10_000_000_000)
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Duration(Nanos);
+
+impl<'de> Deserialize<'de> for Duration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse_duration(&text).map(Duration).map_err(de::Error::custom)
+    }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct MachineTable {
+    cpus: usize,
+    quantum: Duration,
+    quanta: QuantaName,
+    shortest_quantum: Option<Duration>,
+    tick: Duration,
+    switch_cost: Duration,
+    migration_cost: Duration,
+    idle_look: IdleLookName,
+}
+
+impl Default for MachineTable {
+    fn default() -> MachineTable {
+        MachineTable {
+            cpus: 1,
+            quantum: Duration(10_000_000),
+            quanta: QuantaName::Synchronised,
+            shortest_quantum: None,
+            tick: Duration(1),
+            switch_cost: Duration(0),
+            migration_cost: Duration(0),
+            idle_look: IdleLookName::Quantum,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum QuantaName {
+    Synchronised,
+    Staggered,
+    Asynchronous,
+    Variable,
+}
+
+#[derive(Clone, Copy, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum IdleLookName {
+    Quantum,
+    Tick,
+}
+
+impl MachineTable {
+    fn machine(&self) -> Result<Machine, WorkloadError> {
+        if self.shortest_quantum.is_some() && self.quanta != QuantaName::Variable {
+            return Err(WorkloadError::new(
+                "machine.shortest_quantum",
+                "only variable quanta have a shortest one: set quanta = \"variable\"",
+            ));
+        }
+        let shortest_ns = self.shortest_quantum.unwrap_or(self.tick).0;
+        let machine = Machine {
+            cpus: self.cpus,
+            quantum_ns: self.quantum.0,
+            quanta: match self.quanta {
+                QuantaName::Synchronised => Quanta::Synchronised,
+                QuantaName::Staggered => Quanta::Staggered,
+                QuantaName::Asynchronous => Quanta::Asynchronous,
+                QuantaName::Variable => Quanta::Variable { shortest_ns },
+            },
+            tick_ns: self.tick.0,
+            switch_cost_ns: self.switch_cost.0,
+            migration_cost_ns: self.migration_cost.0,
+            idle_look: match self.idle_look {
+                IdleLookName::Quantum => IdleLook::Quantum,
+                IdleLookName::Tick => IdleLook::Tick,
+            },
+        };
+        machine.check().map_err(|message| WorkloadError::new("machine", message))?;
+        Ok(machine)
+    }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TaskTable {
+    name: Option<String>,
+    #[serde(default = "one")]
+    count: u32,
+    weight: Option<u64>,
+    nice: Option<i64>,
+    #[serde(default = "at_once")]
+    arrival: Length,
+    repeat: Option<u64>,
+    phases: Option<Vec<Phase>>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn at_once() -> Length {
+    Length::Fixed(0)
+}
+
+/// A phase as it was written.
+enum Phase {
+    /// `"yield"` or `"exit"`.
+    Word(Op),
+    Table(Box<PhaseTable>),
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PhaseTable {
+    run: Option<Length>,
+    sleep: Option<Length>,
+    every: Option<Duration>,
+    #[serde(rename = "loop")]
+    times: Option<u64>,
+    phases: Option<Vec<Phase>>,
+    weight: Option<u64>,
+    wait: Option<String>,
+    post: Option<String>,
+    lock: Option<String>,
+    unlock: Option<String>,
+}
+
+impl PhaseTable {
+    /// How many of the keys are there of which there must be one.
+    fn keys(&self) -> usize {
+        [
+            self.run.is_some(),
+            self.sleep.is_some(),
+            self.every.is_some(),
+            self.times.is_some(),
+            self.weight.is_some(),
+            self.wait.is_some(),
+            self.post.is_some(),
+            self.lock.is_some(),
+            self.unlock.is_some(),
+        ]
+        .into_iter()
+        .filter(|&there| there)
+        .count()
+    }
+}
+
+impl<'de> Deserialize<'de> for Phase {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Phase, D::Error> {
+        struct PhaseVisitor;
+        impl<'de> Visitor<'de> for PhaseVisitor {
+            type Value = Phase;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a phase such as { run = \"5ms\" }, \"yield\" or \"exit\"")
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<Phase, E> {
+                match word {
+                    "yield" => Ok(Phase::Word(Op::Yield)),
+                    "exit" => Ok(Phase::Word(Op::Exit)),
+                    _ => Err(E::invalid_value(de::Unexpected::Str(word), &self)),
+                }
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Phase, A::Error> {
+                let table = PhaseTable::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(Phase::Table(Box::new(table)))
+            }
+        }
+        deserializer.deserialize_any(PhaseVisitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for Length {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Length, D::Error> {
+        struct LengthVisitor;
+        impl<'de> Visitor<'de> for LengthVisitor {
+            type Value = Length;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a length such as \"5ms\", \"forever\", { uniform = [\"1ms\", \"5ms\"] }, \
+                     { exponential = \"5ms\" } or { normal = [\"5ms\", \"1ms\"] }",
+                )
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Length, E> {
+                if text == "forever" {
+                    return Ok(Length::Forever);
+                }
+                parse_duration(text).map(Length::Fixed).map_err(E::custom)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Length, A::Error> {
+                let random = Random::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                random.length().map_err(de::Error::custom)
+            }
+        }
+        deserializer.deserialize_any(LengthVisitor)
+    }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Random {
+    Uniform(Duration, Duration),
+    Exponential(Duration),
+    Normal(Duration, Duration),
+}
+
+impl Random {
+    fn length(self) -> Result<Length, String> {
+        match self {
+            Random::Uniform(Duration(from_ns), Duration(to_ns)) if from_ns > to_ns => {
+                Err("a uniform length goes from the shorter to the longer".into())
+            }
+            Random::Uniform(Duration(from_ns), Duration(to_ns)) => {
+                Ok(Length::Uniform(from_ns, to_ns))
+            }
+            Random::Exponential(Duration(mean_ns)) => Ok(Length::Exponential(mean_ns)),
+            Random::Normal(Duration(mean_ns), Duration(deviation_ns)) => {
+                Ok(Length::Normal(mean_ns, deviation_ns))
+            }
+        }
+    }
+}
+
+impl File {
+    fn workload(self) -> Result<Workload, WorkloadError> {
+        let mut names = Names::default();
+        let mut groups: Vec<Group> = Vec::with_capacity(self.task.len());
+        for (index, task) in self.task.into_iter().enumerate() {
+            let path = format!("task[{index}]");
+            let group = task.group(index, &path, &mut names)?;
+            if groups.iter().any(|other| other.name == group.name) {
+                let message = format!("another task is called '{}' already", group.name);
+                return Err(WorkloadError::new(format!("{path}.name"), message));
+            }
+            groups.push(group);
+        }
+        let workload = Workload {
+            machine: self.machine.machine()?,
+            duration_ns: self.duration.0,
+            seed: self.seed,
+            groups,
+            resources: names.into_resources(),
+        };
+        workload.check().map_err(|message| WorkloadError::new("", message))?;
+        Ok(workload)
+    }
+}
+
+impl TaskTable {
+    fn group(self, index: usize, path: &str, names: &mut Names) -> Result<Group, WorkloadError> {
+        let weight = match (self.weight, self.nice) {
+            (Some(_), Some(_)) => {
+                return Err(WorkloadError::new(
+                    path,
+                    "a task has a weight or a nice level, not both",
+                ));
+            }
+            (None, Some(nice)) => weight_of_nice(nice).ok_or_else(|| {
+                let message = format!("{nice} is no nice level: they go from -20 to 19");
+                WorkloadError::new(format!("{path}.nice"), message)
+            })?,
+            (weight, None) => weight_of(weight.unwrap_or(1), &format!("{path}.weight"))?,
+        };
+        if self.arrival == Length::Forever {
+            let message = "a task arrives at some time: \"forever\" is no time";
+            return Err(WorkloadError::new(format!("{path}.arrival"), message));
+        }
+        let program = match self.phases {
+            None => Program::hog(),
+            Some(phases) => program(&phases, self.repeat, path, names)?,
+        };
+        let name = self.name.unwrap_or_else(|| format!("task {index}"));
+        Ok(Group { name, count: self.count, weight, arrival: self.arrival, program })
+    }
+}
+
+fn weight_of(number: u64, path: &str) -> Result<Weight, WorkloadError> {
+    u32::try_from(number).ok().and_then(Weight::new).ok_or_else(|| {
+        let message = format!("{number} is no weight: weights go from 1 to {}", Weight::MAX);
+        WorkloadError::new(path, message)
+    })
+}
+
+fn program(
+    phases: &[Phase],
+    repeat: Option<u64>,
+    path: &str,
+    names: &mut Names,
+) -> Result<Program, WorkloadError> {
+    let mut compiler = Compiler { program: Program::default(), names };
+    compiler.phases(phases, path)?;
+    let mut program = compiler.program;
+    if !program.takes_time() {
+        return Err(WorkloadError::new(format!("{path}.phases"), "nothing in here takes time"));
+    }
+    match repeat {
+        None => program.push(Op::Goto { to: 0 }),
+        Some(0) => {
+            return Err(WorkloadError::new(format!("{path}.repeat"), "do it at least once"));
+        }
+        Some(times) => {
+            let slot = program.new_slot();
+            program.push(Op::Repeat { slot, times, to: 0 });
+        }
+    }
+    Ok(program)
+}
+
+struct Compiler<'n> {
+    program: Program,
+    names: &'n mut Names,
+}
+
+impl Compiler<'_> {
+    fn phases(&mut self, phases: &[Phase], path: &str) -> Result<(), WorkloadError> {
+        for (index, phase) in phases.iter().enumerate() {
+            let path = format!("{path}.phases[{index}]");
+            match phase {
+                Phase::Word(op) => self.program.push(*op),
+                Phase::Table(table) => self.phase(table, &path)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn phase(&mut self, phase: &PhaseTable, path: &str) -> Result<(), WorkloadError> {
+        if phase.keys() != 1 || phase.times.is_some() != phase.phases.is_some() {
+            return Err(WorkloadError::new(
+                path,
+                "a phase has exactly one of run, sleep, every, weight, wait, post, lock, unlock, \
+                 or loop together with phases",
+            ));
+        }
+        let named = |error: String| WorkloadError::new(path, error);
+        let op = match phase {
+            PhaseTable { run: Some(length), .. } => Op::Run(*length),
+            PhaseTable { sleep: Some(length), .. } => Op::Sleep(*length),
+            PhaseTable { every: Some(Duration(period_ns)), .. } => {
+                if *period_ns == 0 {
+                    return Err(WorkloadError::new(path, "a period takes time"));
+                }
+                let slot = self.program.new_slot();
+                Op::Every { period_ns: *period_ns, slot, missed: Missed::CountFromNow }
+            }
+            PhaseTable { weight: Some(weight), .. } => {
+                Op::SetWeight(weight_of(*weight, &format!("{path}.weight"))?)
+            }
+            PhaseTable { wait: Some(name), .. } => {
+                Op::Wait(self.names.semaphore(name, 0).map_err(named)?)
+            }
+            PhaseTable { post: Some(name), .. } => {
+                Op::Post(self.names.semaphore(name, 0).map_err(named)?)
+            }
+            PhaseTable { lock: Some(name), .. } => {
+                Op::Wait(self.names.semaphore(name, 1).map_err(named)?)
+            }
+            PhaseTable { unlock: Some(name), .. } => {
+                Op::Post(self.names.semaphore(name, 1).map_err(named)?)
+            }
+            PhaseTable { times, phases, .. } => {
+                return self.repeat(times.unwrap_or(0), phases.as_deref().unwrap_or(&[]), path);
+            }
+        };
+        self.program.push(op);
+        Ok(())
+    }
+
+    fn repeat(&mut self, times: u64, phases: &[Phase], path: &str) -> Result<(), WorkloadError> {
+        if times == 0 {
+            return Err(WorkloadError::new(format!("{path}.loop"), "do it at least once"));
+        }
+        let to = self.program.here();
+        self.phases(phases, path)?;
+        let slot = self.program.new_slot();
+        self.program.push(Op::Repeat { slot, times, to });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        parse_toml(text).expect_err(text).to_string()
+    }
+
+    #[test]
+    fn a_whole_file() {
+        let workload = parse_toml(
+            r#"
+            duration = "1s"
+            [machine]
+            cpus = 2
+            quanta = "staggered"
+            [[task]]
+            name = "a"
+            count = 3
+            weight = 7
+            phases = [{ run = "1ms" }, { loop = 2, phases = [{ sleep = { exponential = "2ms" } }] }]
+            repeat = 5
+            [[task]]
+            nice = 0
+            "#,
+        )
+        .expect("a workload");
+        assert_eq!(workload.tasks(), 4);
+        assert_eq!(workload.machine.quanta, Quanta::Staggered);
+        let ops = [
+            Op::Run(Length::Fixed(1_000_000)),
+            Op::Sleep(Length::Exponential(2_000_000)),
+            Op::Repeat { slot: 0, times: 2, to: 1 },
+            Op::Repeat { slot: 1, times: 5, to: 0 },
+        ];
+        assert_eq!(workload.groups[0].program, Program { ops: ops.to_vec(), slots: 2 });
+        assert_eq!(workload.groups[1].weight.get(), 1024);
+        assert_eq!(workload.groups[1].name, "task 1");
+    }
+
+    #[test]
+    fn errors_say_where_and_what() {
+        assert!(error("").contains("missing field `task`"));
+        assert!(error("task = []").contains("there is no task"));
+        assert!(error("[[task]]\nweigth = 1").contains("weigth"));
+        assert!(error("[[task]]\nweight = 0").starts_with("task[0].weight: 0 is no weight"));
+        assert!(error("[[task]]\nweight = 4294967296").contains("4294967296"));
+        assert!(error("[[task]]\nphases = [{ run = \"5\" }]").contains("line 2"));
+        assert!(error("[[task]]\nphases = [{ run = 5 }]").contains("line 2"));
+        assert!(error("[[task]]\nphases = [\"stop\"]").contains("stop"));
+        assert!(error("[[task]]\nphases = [{}]").starts_with("task[0].phases[0]: a phase has"));
+        assert!(error("[[task]]\nphases = [\"yield\"]").contains("takes time"));
+        assert!(error("[[task]]\ncount = 1000000000").contains("1000000000 tasks would need"));
+        assert!(error("[machine]\ncpus = 0\n[[task]]").contains("machine: 0 cpus"));
+        assert!(error("[machine]\ntick = \"3ns\"\n[[task]]").contains("multiple of the tick"));
+        assert!(error("[[task]]\nname='a'\n[[task]]\nname='a'").starts_with("task[1].name"));
+        let twice = "[[task]]\nphases = [{ lock = \"x\" }, { post = \"x\" }, { run = \"1ms\" }]";
+        assert!(error(twice).starts_with("task[0].phases[1]: 'x'"));
+    }
+}
