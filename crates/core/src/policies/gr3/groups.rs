@@ -139,6 +139,8 @@ pub(super) struct Groups {
     /// The next choice needs no care: the list is not fresh, and no pair is violated but the one
     /// before the current group, or else the rule for resuming does not ask.
     pub(super) steady: bool,
+    /// `before` is to be found anew.
+    changed: bool,
     rules: Rules,
 }
 
@@ -175,6 +177,7 @@ impl Groups {
             place: [0; ORDERS],
             fresh: true,
             steady: false,
+            changed: false,
         }
     }
 
@@ -186,6 +189,17 @@ impl Groups {
             self.before = self.after_last_violated();
         }
         self.steady = !until_ordered || self.before == 0;
+    }
+
+    fn keep(&mut self, order: usize) {
+        self.before = usize::from(self.place[order]).saturating_sub(1);
+    }
+
+    /// Before a choice that is not steady: the changes since the last one decide where to go on.
+    pub(super) fn catch_up(&mut self) {
+        if core::mem::take(&mut self.changed) {
+            self.before = self.after_last_violated();
+        }
     }
 
     /// The place of the first group of the last violated pair; 0 if there is none.
@@ -403,13 +417,8 @@ impl Groups {
     fn relead(&mut self, first: usize, last: usize) {
         for place in first.max(1)..=last {
             let (group, next) = (&self.list[place], &self.list[place + 1]);
-            let (lead, next_weight) = if place < self.len {
-                let lead = product(group.work, next.weight) - product(next.work, group.weight);
-                // A pair is out of order by a few quanta of either group at most.
-                (i64::try_from(lead).expect("a lead is below 2^63"), next.weight)
-            } else {
-                (-1, 0)
-            };
+            let (lead, next_weight) =
+                if place < self.len { (lead(group, next), next.weight) } else { (-1, 0) };
             self.list[place].lead = lead;
             self.list[place].next_weight = next_weight;
         }
@@ -424,22 +433,32 @@ impl Groups {
     /// step that a violated pair owes to its second group is forgotten each time.
     fn resume(&mut self, order: usize, removal: bool) {
         self.steady = false;
-        let keep = || usize::from(self.place[order]).saturating_sub(1);
-        self.before = match self.rules.resume {
-            Resume::UntilOrdered | Resume::Violated => self.after_last_violated(),
-            Resume::Largest => 0,
-            Resume::LargestOnRemoval if removal => 0,
-            Resume::LargestOnRemoval | Resume::Current => keep(),
-        };
+        match self.rules.resume {
+            Resume::UntilOrdered | Resume::Violated => self.changed = true,
+            Resume::LargestOnRemoval if !removal => self.keep(order),
+            Resume::Largest | Resume::LargestOnRemoval => self.before = 0,
+            Resume::Current => self.keep(order),
+        }
         if self.len == 0 {
             self.fresh = true;
         }
     }
 }
 
-fn product(work: u64, weight: u64) -> i128 {
-    // Both are below 2^63 (see `Gr3`'s limits), so the product is below 2^126.
-    i128::from(work) * i128::from(weight)
+/// The lead of `group` over `next`. The products may be up to 2^119, but a pair is out of order by a
+/// few quanta of either group at most, so their difference is far below 2^63 and comes out right
+/// modulo 2^64.
+fn lead(group: &Group, next: &Group) -> i64 {
+    let lead =
+        group.work.wrapping_mul(next.weight).wrapping_sub(next.work.wrapping_mul(group.weight));
+    let lead = lead.cast_signed();
+    debug_assert_eq!(i128::from(lead), exact_lead(group, next));
+    lead
+}
+
+fn exact_lead(group: &Group, next: &Group) -> i128 {
+    let product = |work: u64, weight: u64| i128::from(work) * i128::from(weight);
+    product(group.work, next.weight) - product(next.work, group.weight)
 }
 
 #[cfg(test)]
@@ -502,9 +521,7 @@ mod tests {
             choose(&mut groups);
             let live = groups.live();
             for pair in live.windows(2) {
-                let lead =
-                    product(pair[0].work, pair[1].weight) - product(pair[1].work, pair[0].weight);
-                assert_eq!(i128::from(pair[0].lead), lead);
+                assert_eq!(i128::from(pair[0].lead), exact_lead(&pair[0], &pair[1]));
                 assert!(pair[1].precedes(&pair[0]) != pair[0].precedes(&pair[1]));
             }
         }

@@ -210,6 +210,8 @@ pub struct Gr3 {
     frontlogs: Frontlogs,
     /// Queued tasks by raw weight.
     classes: Classes,
+    /// The queued weights stay below this.
+    most_weight: u64,
     cap: Cap,
     /// Queued tasks above the cap, in the order in which they came to be. At most P.
     capped: Vec<TaskId>,
@@ -236,6 +238,7 @@ impl Gr3 {
             cpus: alloc::vec![NIL; setup.cpus],
             frontlogs: Frontlogs::new(setup.cpus),
             classes: Classes::default(),
+            most_weight: (1 << 56) / setup.cpus as u64,
             cap: Cap::NONE,
             capped: Vec::with_capacity(setup.cpus + 1),
             scratch: Vec::with_capacity(2 * setup.cpus),
@@ -290,6 +293,7 @@ impl Gr3 {
     #[cold]
     fn choose_slowly(&mut self) -> Option<u32> {
         while self.runnable > 0 {
+            self.groups.catch_up();
             let cap = self.cap.fraction();
             let turn = self.groups.turn();
             let (order, current) = (turn.group.order, turn.group.current);
@@ -387,7 +391,7 @@ impl Gr3 {
         let weight = self.tasks[task.index()].weight;
         self.classes.insert(weight);
         let load = self.classes.total_weight();
-        assert!(load < (1 << 56) / self.cpus.len() as u64, "the weights times the cpus reach 2^56");
+        assert!(load < self.most_weight, "the weights times the cpus reach 2^56");
         self.tasks[task.index()].arrival = self.arrivals;
         self.arrivals = self.arrivals.wrapping_add(1);
         if self.cap.exceeded_by(weight) {
