@@ -13,11 +13,14 @@ pub mod dfs;
 pub mod dfs_fa;
 pub mod drr;
 pub mod gr3;
+pub mod lottery;
 pub mod mfq;
 mod options;
 pub mod round_robin;
 pub mod sfq;
 pub mod sfs;
+pub mod srr;
+pub mod stratified;
 pub mod stride;
 mod ties;
 pub mod vtrr;
@@ -75,6 +78,9 @@ pub const REGISTRY: &[Entry] = &[
     wf2q::ENTRY,
     wrr::ENTRY,
     drr::ENTRY,
+    srr::ENTRY,
+    stratified::ENTRY,
+    lottery::ENTRY,
 ];
 
 /// Why a policy could not be built.

@@ -1,6 +1,7 @@
 //! The data structures that policies share. Each has a naive twin in its tests.
 
 mod circles;
+mod fenwick;
 mod heap;
 mod rings;
 mod scan;
@@ -8,6 +9,7 @@ mod sorted;
 mod surplus;
 
 pub use circles::Circles;
+pub use fenwick::Fenwick;
 pub use heap::Heap;
 pub use rings::{NodeId, Rings};
 pub use scan::Scan;

@@ -55,3 +55,22 @@ fn worst_case_fair() {
     let spread = order("wf2q:ties=first", &weights, 20);
     assert!(spread.chunks(2).all(|pair| pair[0] == 1 && pair[1] != 1), "{spread:?}");
 }
+
+/// The columns of K = 2: S_2 = 1 2 1 visits the twos, the ones, the twos.
+#[test]
+fn smoothed_round_robin() {
+    assert_eq!(order("srr", &[3, 2, 1], 12), [1, 2, 1, 3, 1, 2, 1, 2, 1, 3, 1, 2]);
+}
+
+/// One task of half the capacity and 2^5 of a 128th each (GR3, section 6): after 2^6 slots the heavy
+/// one is N/3 behind, and then runs by itself.
+#[test]
+fn stratified_round_robin_lets_a_heavy_task_fall_behind() {
+    let mut weights = vec![1; 33];
+    weights[0] = 64;
+    let order = order("stratified", &weights, 96);
+    let heavy = |quanta: &[u32]| quanta.iter().filter(|&&task| task == 1).count();
+    // e = 32 − 64·64/96.
+    assert_eq!(heavy(&order[..64]), 32);
+    assert_eq!(heavy(&order[64..]), 32);
+}
