@@ -1,0 +1,88 @@
+//! What a task was charged for, and what it really used: both as totals, so that nothing that
+//! runs between a reading and a stop is ever lost.
+
+use prorata::Nanos;
+
+/// The account of one task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// Charged to the policy so far.
+    charged_ns: Nanos,
+    /// Really used so far, as last read or estimated.
+    used_ns: Nanos,
+}
+
+impl Ledger {
+    /// CPU time used so far, as last read.
+    #[must_use]
+    pub fn used_ns(&self) -> Nanos {
+        self.used_ns
+    }
+
+    /// The total that the task has used: read, or estimated until it can be read.
+    pub fn set_used(&mut self, used_ns: Nanos) {
+        self.used_ns = used_ns;
+    }
+
+    /// How long the task may run now, so that at the end it has used exactly what it will have
+    /// been charged for: a quantum, plus what it is owed, less what it owes. 0 if it has used up
+    /// the quantum already.
+    #[must_use]
+    pub fn allotment_ns(&self, quantum_ns: Nanos) -> Nanos {
+        (self.charged_ns + quantum_ns).saturating_sub(self.used_ns)
+    }
+
+    /// What the task has used and not been charged for.
+    #[must_use]
+    pub fn debt_ns(&self) -> Nanos {
+        self.used_ns.saturating_sub(self.charged_ns)
+    }
+
+    /// The quantum ran out: charges it whole, and returns it.
+    pub fn charge_quantum(&mut self, quantum_ns: Nanos) -> Nanos {
+        self.charged_ns += quantum_ns;
+        quantum_ns
+    }
+
+    /// The task blocked: charges and returns what it used, at most a quantum; the rest stays on
+    /// the ledger.
+    pub fn charge_used(&mut self, quantum_ns: Nanos) -> Nanos {
+        let charge_ns = self.debt_ns().min(quantum_ns);
+        self.charged_ns += charge_ns;
+        charge_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_overrun_shortens_the_next_run() {
+        let mut ledger = Ledger::default();
+        assert_eq!(ledger.allotment_ns(10), 10);
+        ledger.charge_quantum(10);
+        ledger.set_used(13);
+        assert_eq!(ledger.allotment_ns(10), 7);
+    }
+
+    #[test]
+    fn what_a_task_was_denied_lengthens_its_next_run() {
+        let mut ledger = Ledger::default();
+        ledger.charge_quantum(10);
+        ledger.set_used(6);
+        assert_eq!(ledger.allotment_ns(10), 14);
+    }
+
+    #[test]
+    fn a_debt_of_more_than_a_quantum_is_paid_over_several() {
+        let mut ledger = Ledger::default();
+        ledger.set_used(25);
+        assert_eq!(ledger.allotment_ns(10), 0);
+        assert_eq!(ledger.charge_used(10), 10);
+        assert_eq!(ledger.debt_ns(), 15);
+        assert_eq!(ledger.charge_used(10), 10);
+        assert_eq!(ledger.charge_used(10), 5);
+        assert_eq!(ledger.charge_used(10), 0);
+    }
+}

@@ -1,0 +1,169 @@
+//! What the backends for real processes share: the clock, waiting for something to happen, and
+//! noticing at once that a cpu has nothing to run.
+//!
+//! A sleeping command tells nobody. But the cpu that it leaves does: on each cpu waits a *sentry*,
+//! a thread of the lowest scheduling class (SCHED_IDLE), armed when a turn begins. It gets the cpu
+//! only when nothing else wants it, and the moment that it runs it writes its cpu's number into a
+//! pipe, which wakes the loop. No polling, no privilege. The kernel lets such a thread run now and
+//! then although the command is still running; the loop asks for the command's state before it
+//! believes it.
+//!
+//! The sentries are a process of their own, because the kernel's autogroups divide cpus among
+//! sessions first: a sentry in prorata's session would count as much as the command.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::prctl;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::time::TimeSpec;
+use nix::sys::wait::waitpid;
+use nix::unistd::{Pid, getpid, getppid, setsid};
+use prorata::{CpuId, Nanos};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::backend::Wakeup;
+use crate::sys;
+
+/// The system's side of a run.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    /// The system's numbers of the cpus.
+    cpus: Vec<usize>,
+    /// Arms the sentry of each cpu.
+    arm: Vec<io::PipeWriter>,
+    /// The cpus whose sentries ran, a byte pair each.
+    alarms: io::PipeReader,
+    /// Armed and not heard of since.
+    armed: Vec<bool>,
+    signals: UnixStream,
+    tick_ns: Nanos,
+    pub(crate) sentries: Pid,
+}
+
+impl Machine {
+    /// Starts the sentries of `cpus`. The caller has a single thread.
+    pub(crate) fn new(cpus: &[usize]) -> io::Result<Machine> {
+        let (alarms, ring) = io::pipe()?;
+        nix::fcntl::fcntl(&alarms, nix::fcntl::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK))?;
+        let mut arm = Vec::new();
+        let mut orders = Vec::new();
+        for &cpu in cpus {
+            let (order, writer) = io::pipe()?;
+            arm.push(writer);
+            orders.push((cpu, order));
+        }
+        let prorata = getpid();
+        let sentries = sys::fork(move || stand_sentry(prorata, orders, &ring))?;
+        let (signals, sender) = UnixStream::pair()?;
+        signals.set_nonblocking(true)?;
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
+        }
+        Ok(Machine {
+            cpus: cpus.to_vec(),
+            armed: vec![false; cpus.len()],
+            arm,
+            alarms,
+            signals,
+            tick_ns: sys::tick_ns(),
+            sentries,
+        })
+    }
+
+    pub(crate) fn cpu_count(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// Ends the sentries.
+    pub(crate) fn close(self) {
+        let _ = kill(self.sentries, Signal::SIGKILL);
+        let _ = waitpid(self.sentries, None);
+    }
+
+    pub(crate) fn tick_ns(&self) -> Nanos {
+        self.tick_ns
+    }
+
+    /// The affinity mask of one cpu of the run.
+    pub(crate) fn mask(&self, cpu: CpuId) -> io::Result<CpuSet> {
+        mask_of(self.cpus[cpu])
+    }
+
+    pub(crate) fn watch(&mut self, cpu: CpuId) {
+        if !self.armed[cpu] {
+            self.armed[cpu] = true;
+            // A sentry that is gone leaves the loop to its timers.
+            let _ = self.arm[cpu].write_all(b"!");
+        }
+    }
+
+    pub(crate) fn wait(&mut self, until_ns: Nanos) -> io::Result<Wakeup> {
+        let left_ns = until_ns.saturating_sub(sys::monotonic_ns());
+        let timeout = TimeSpec::from_duration(Duration::from_nanos(left_ns));
+        let mut fds = [
+            PollFd::new(self.alarms.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+        ];
+        match ppoll(&mut fds, Some(timeout), None) {
+            Ok(0) | Err(nix::Error::EINTR) => return Ok(Wakeup::default()),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let [alarm, signal] = fds.map(|fd| fd.any().unwrap_or(false));
+        let idle = if alarm { self.read_alarms() } else { vec![] };
+        let interrupted = signal && self.signals.read(&mut [0; 64]).is_ok_and(|n| n > 0);
+        Ok(Wakeup { idle, interrupted })
+    }
+
+    fn read_alarms(&mut self) -> Vec<CpuId> {
+        let mut buffer = [0; 128];
+        let length = self.alarms.read(&mut buffer).unwrap_or(0);
+        let numbers = buffer[..length].chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
+        let idle: Vec<CpuId> = numbers.map(usize::from).collect();
+        idle.iter().for_each(|&cpu| self.armed[cpu] = false);
+        idle
+    }
+}
+
+/// The affinity mask of one cpu by the system's number.
+pub(crate) fn mask_of(cpu: usize) -> io::Result<CpuSet> {
+    let mut mask = CpuSet::new();
+    mask.set(cpu)?;
+    Ok(mask)
+}
+
+/// The process of the sentries: ends with prorata.
+fn stand_sentry(prorata: Pid, orders: Vec<(usize, io::PipeReader)>, ring: &io::PipeWriter) {
+    let _ = setsid();
+    let _ = prctl::set_name(c"prorata-sentry");
+    if prctl::set_pdeathsig(Signal::SIGKILL).is_err() || getppid() != prorata {
+        return;
+    }
+    // The lowest weight among the autogroups. Where there are none, this changes nothing.
+    let _ = fs::write("/proc/self/autogroup", "19");
+    std::thread::scope(|scope| {
+        for (index, (cpu, order)) in orders.into_iter().enumerate() {
+            let number = u16::try_from(index).unwrap_or(u16::MAX);
+            scope.spawn(move || sentry(number, cpu, order, ring));
+        }
+    });
+}
+
+fn sentry(number: u16, cpu: usize, mut order: io::PipeReader, mut ring: &io::PipeWriter) {
+    let placed = mask_of(cpu).and_then(|mask| Ok(sched_setaffinity(Pid::from_raw(0), &mask)?));
+    if placed.is_err() || sys::be_idle().is_err() {
+        return;
+    }
+    // When the read returns, the sentry has been given the cpu.
+    while order.read(&mut [0; 16]).is_ok_and(|length| length > 0) {
+        if ring.write_all(&number.to_le_bytes()).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! A run from beginning to end: helpers, backend, loop, report.
+
+use std::collections::HashMap;
+use std::io;
+
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use nix::sys::time::TimeValLike;
+use nix::time::clock_getcpuclockid;
+use nix::unistd::Pid;
+use prorata::{Nanos, Policy, Setup, Weight, policies};
+
+use crate::Error;
+use crate::backend::Backend;
+use crate::backends::cgroup::{self, CgroupBackend};
+use crate::backends::Ending;
+use crate::backends::signal::SignalBackend;
+use crate::guardian::Guardian;
+use crate::machine::Machine;
+use crate::report::{Report, TaskReport};
+use crate::runner::Runner;
+use crate::sys;
+use crate::task::{Job, Source, ancestors};
+
+/// How often an observer is told.
+const OBSERVE_NS: Nanos = 250_000_000;
+/// A command that was asked to end is killed after so long.
+const GRACE_NS: Nanos = 2_000_000_000;
+const GRACE_STEP_NS: Nanos = 5_000_000;
+
+/// How tasks are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// By cgroups if they can be used, else by signals.
+    Auto,
+    /// By the cgroup v2 freezer.
+    Cgroup,
+    /// By SIGSTOP and SIGCONT.
+    Signal,
+}
+
+/// The quanta that this machine can keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The shortest quantum in ns.
+    pub quantum_min_ns: Nanos,
+    /// The longest.
+    pub quantum_max_ns: Nanos,
+}
+
+impl Limits {
+    /// For a run on `cpus` cpus. One loop serves them all, and a switch takes it up to 50 µs: it
+    /// shall not spend more than half of its time with that.
+    #[must_use]
+    pub fn new(cpus: usize) -> Limits {
+        let quantum_min_ns = (100_000 * cpus as u64).max(1_000_000);
+        Limits { quantum_min_ns, quantum_max_ns: 60_000_000_000 }
+    }
+}
+
+/// How to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The policy: `NAME` or `NAME:OPTION=VALUE,…`.
+    pub policy: String,
+    /// The system's numbers of the cpus to share.
+    pub cpus: Vec<usize>,
+    /// Length of a quantum.
+    pub quantum_ns: Nanos,
+    /// When to end, if not with the last command.
+    pub duration_ns: Option<Nanos>,
+    /// How to hold the tasks.
+    pub backend: Choice,
+}
+
+/// The cpus that prorata may use: the system's numbers, increasing.
+///
+/// # Errors
+/// When the system does not tell.
+pub fn cpus_allowed() -> io::Result<Vec<usize>> {
+    let mask = sched_getaffinity(Pid::from_raw(0))?;
+    Ok((0..CpuSet::count()).filter(|&cpu| mask.is_set(cpu).unwrap_or(false)).collect())
+}
+
+/// What a run tells while it goes on.
+pub trait Observer {
+    /// The run begins, with the backend `name`, chosen because of `why`.
+    fn begins(&mut self, name: &'static str, why: &str);
+
+    /// How far it has come, four times a second.
+    fn progress(&mut self, report: Report);
+}
+
+/// Runs `jobs` until all have ended, the time is up or the user interrupts, and reports.
+///
+/// The calling process has a single thread and no other children: the run forks helpers, buries
+/// orphans of its commands, and takes SIGINT, SIGTERM and SIGHUP.
+///
+/// # Errors
+/// When the options or jobs are not acceptable (then nothing was started), or the system fails
+/// (then nothing is left stopped).
+pub fn run(jobs: &[Job], options: &Options, observer: &mut dyn Observer) -> Result<Report, Error> {
+    let setup = check(jobs, options)?;
+    let attached = jobs.iter().any(|job| matches!(job.source, Source::Attached(_)));
+    if attached && options.backend == Choice::Cgroup {
+        return Err(Error::AttachByCgroup);
+    }
+    let policy = policies::build(&options.policy, &setup)?;
+    raise_file_limit();
+    let machine = Machine::new(&options.cpus)?;
+    let guardian = Guardian::new()?;
+    prctl::set_child_subreaper(true).map_err(io::Error::from)?;
+    let (directory, why) = match options.backend {
+        Choice::Signal => (None, "as asked".to_owned()),
+        Choice::Auto if attached => (None, "attached processes stay in their cgroups".to_owned()),
+        Choice::Cgroup => {
+            let directory = cgroup::prepare(guardian.pid).map_err(Error::NoCgroup)?;
+            (Some(directory), "as asked".to_owned())
+        }
+        Choice::Auto => match cgroup::prepare(guardian.pid) {
+            Ok(directory) => (Some(directory), "cgroups can be made here".to_owned()),
+            Err(reason) => (None, format!("cgroups cannot be used: {reason}")),
+        },
+    };
+    let mut helpers = Helpers::new(&[machine.sentries, guardian.pid]);
+    helpers.own_ns = helpers.used_ns();
+    sys::be_prompt();
+    let run = Run { jobs, options, setup, helpers };
+    if let Some(directory) = directory {
+        let backend = CgroupBackend::new(machine, guardian, directory, jobs)?;
+        observer.begins(backend.name(), &why);
+        run.drive(backend, policy, observer)
+    } else {
+        let backend = SignalBackend::new(machine, guardian, jobs)?;
+        observer.begins(backend.name(), &why);
+        run.drive(backend, policy, observer)
+    }
+}
+
+fn check(jobs: &[Job], options: &Options) -> Result<Setup, Error> {
+    let allowed = cpus_allowed()?;
+    if let Some(cpu) = options.cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+        return Err(Error::Cpus(format!("cpu {cpu} is not there, or not for prorata")));
+    }
+    if options.cpus.is_empty() || options.cpus.len() > Setup::MAX_CPUS {
+        return Err(Error::Cpus("share at least one cpu and at most 65536".to_owned()));
+    }
+    let limits = Limits::new(options.cpus.len());
+    let quantum_ms = |ns: Nanos| ns as f64 / 1e6;
+    if !(limits.quantum_min_ns..=limits.quantum_max_ns).contains(&options.quantum_ns) {
+        return Err(Error::Quantum(format!(
+            "a quantum of {} ms cannot be kept on {} cpus: use {} ms to {} ms",
+            quantum_ms(options.quantum_ns),
+            options.cpus.len(),
+            quantum_ms(limits.quantum_min_ns),
+            quantum_ms(limits.quantum_max_ns),
+        )));
+    }
+    check_overlap(jobs)?;
+    Ok(Setup::new(options.cpus.len(), options.quantum_ns))
+}
+
+/// No attached process is another one or a descendant of another one.
+fn check_overlap(jobs: &[Job]) -> Result<(), Error> {
+    let pids = jobs.iter().enumerate().filter_map(|(index, job)| match &job.source {
+        Source::Attached(attached) => Some((attached.pid, index)),
+        Source::Command(_) => None,
+    });
+    let pids: Vec<(i32, usize)> = pids.collect();
+    let first: HashMap<i32, usize> = pids.iter().rev().copied().collect();
+    for &(pid, index) in &pids {
+        let other = ancestors(pid).find(|ancestor| first.get(ancestor).is_some_and(|&i| i != index));
+        if let Some(other) = other {
+            return Err(Error::Overlap { pid, other });
+        }
+    }
+    Ok(())
+}
+
+/// A tree needs up to three open files a process.
+fn raise_file_limit() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // A failure shows later, when a file cannot be opened.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
+}
+
+/// Prorata's own use of the cpus.
+struct Helpers {
+    clocks: Vec<nix::time::ClockId>,
+    /// Used before the run began.
+    own_ns: Nanos,
+}
+
+impl Helpers {
+    fn new(pids: &[Pid]) -> Helpers {
+        let clocks = pids.iter().filter_map(|&pid| clock_getcpuclockid(pid).ok()).collect();
+        Helpers { clocks, own_ns: 0 }
+    }
+
+    fn used_ns(&self) -> Nanos {
+        let own = getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| {
+            (usage.user_time() + usage.system_time()).num_nanoseconds().unsigned_abs()
+        });
+        let clocks = self.clocks.iter().filter_map(|clock| clock.now().ok());
+        own + clocks.map(|time| time.num_nanoseconds().unsigned_abs()).sum::<Nanos>()
+    }
+}
+
+struct Run<'a> {
+    jobs: &'a [Job],
+    options: &'a Options,
+    setup: Setup,
+    helpers: Helpers,
+}
+
+impl Run<'_> {
+    fn drive<B: Backend + Ending>(
+        &self,
+        backend: B,
+        policy: Box<dyn Policy + Send>,
+        observer: &mut dyn Observer,
+    ) -> Result<Report, Error> {
+        let weights: Vec<Weight> = self.jobs.iter().map(|job| job.weight).collect();
+        let mut runner = Runner::new(backend, policy, &self.setup, &weights);
+        let start_ns = runner.backend().now_ns();
+        let result = self.follow(&mut runner, start_ns, observer);
+        let report = runner.finish().map(|()| {
+            let now_ns = runner.backend().now_ns();
+            self.report(&mut runner, now_ns - start_ns)
+        });
+        let mut backend = runner.into_backend();
+        self.end(&mut backend, result.is_ok());
+        backend.close();
+        result?;
+        Ok(report?)
+    }
+
+    /// Runs the loop until everything has ended, the time is up or the user interrupts.
+    fn follow<B: Backend + Ending>(
+        &self,
+        runner: &mut Runner<B>,
+        start_ns: Nanos,
+        observer: &mut dyn Observer,
+    ) -> io::Result<()> {
+        let end_ns = self.options.duration_ns.map_or(Nanos::MAX, |ns| start_ns.saturating_add(ns));
+        let mut observe_ns = start_ns + OBSERVE_NS;
+        runner.start()?;
+        while !runner.is_done() {
+            let interrupted = runner.step(end_ns)?;
+            let now_ns = runner.backend().now_ns();
+            if interrupted || now_ns >= end_ns {
+                break;
+            }
+            if now_ns >= observe_ns {
+                observe_ns = now_ns + OBSERVE_NS;
+                observer.progress(self.report(runner, now_ns - start_ns));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the commands; attached processes go on. After a failure commands go on too: better
+    /// unscheduled than lost.
+    fn end<B: Backend + Ending>(&self, backend: &mut B, orderly: bool) {
+        let mut ending = Vec::new();
+        for (task, job) in (0..).map(prorata::TaskId).zip(self.jobs) {
+            match job.source {
+                Source::Command(_) if orderly => {
+                    backend.ask_to_end(task);
+                    ending.push(task);
+                }
+                _ => backend.release(task),
+            }
+        }
+        let deadline_ns = backend.now_ns() + GRACE_NS;
+        let gone = crate::backend::Activity::Gone;
+        loop {
+            ending.retain(|&task| backend.activity(task).is_ok_and(|activity| activity != gone));
+            let now_ns = backend.now_ns();
+            if ending.is_empty() || now_ns >= deadline_ns {
+                break;
+            }
+            let wakeup = backend.wait(now_ns + GRACE_STEP_NS);
+            if wakeup.is_ok_and(|wakeup| wakeup.interrupted) {
+                break;
+            }
+        }
+        for &task in &ending {
+            backend.kill(task);
+        }
+        for &task in &ending {
+            while backend.activity(task).is_ok_and(|activity| activity != gone) {
+                let now_ns = backend.now_ns();
+                let _ = backend.wait(now_ns + GRACE_STEP_NS);
+            }
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn report<B: Backend + Ending>(&self, runner: &mut Runner<B>, elapsed_ns: Nanos) -> Report {
+        let seconds = |ns: Nanos| ns as f64 / 1e9;
+        let ids: Vec<_> = runner.task_ids().collect();
+        let progress: Vec<_> = ids.iter().map(|&task| runner.progress(task)).collect();
+        let used_ns: Nanos = progress.iter().map(|task| task.used_ns).sum();
+        let ideal_ns: Nanos = progress.iter().map(|task| task.ideal_ns).sum();
+        let share = |part: Nanos, all: Nanos| if all == 0 { 0.0 } else { part as f64 / all as f64 };
+        let tasks = ids.iter().zip(&progress).zip(self.jobs).map(|((&task, part), job)| {
+            TaskReport {
+                command: job.text().to_owned(),
+                weight: job.weight.get(),
+                entitled_share: share(part.ideal_ns, ideal_ns),
+                received_share: share(part.used_ns, used_ns),
+                cpu_s: seconds(part.used_ns),
+                error_min_quanta: part.error_min_quanta,
+                error_max_quanta: part.error_max_quanta,
+                exit: runner.backend().exit(task),
+            }
+        });
+        let tasks = tasks.collect();
+        Report {
+            policy: self.options.policy.clone(),
+            backend: runner.backend().name(),
+            cpus: self.options.cpus.len(),
+            quantum_ms: self.options.quantum_ns as f64 / 1e6,
+            duration_s: seconds(elapsed_ns),
+            overhead_cpu_s: seconds(self.helpers.used_ns() - self.helpers.own_ns),
+            tasks,
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! A process with all its descendants, found through /proc, for the signal backend.
+
+use std::collections::HashSet;
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::{Pid, getpgid};
+use prorata::Nanos;
+
+use crate::backend::Activity;
+use crate::launch;
+use crate::proc::{Process, RawPid};
+use crate::report::Exit;
+
+/// A tree that forks faster than it can be read is stopped as far as it was read.
+const MOST_LOOKS: usize = 16;
+
+#[derive(Debug)]
+struct Member {
+    process: Process,
+    /// At the time when it was found.
+    parent: RawPid,
+    /// As last read.
+    used_ns: Nanos,
+    /// It had children: some may have come and gone between two looks.
+    had_children: bool,
+    /// Of its children that are gone, as last read.
+    lost_ns: Nanos,
+    /// Of its children that it waited for, as the kernel adds them up; in steps of 10 ms.
+    reaped_ns: Nanos,
+}
+
+impl Member {
+    fn new(process: Process, parent: RawPid) -> Member {
+        let (used_ns, lost_ns, reaped_ns) = (0, 0, 0);
+        Member { process, parent, used_ns, had_children: false, lost_ns, reaped_ns }
+    }
+
+    fn read(&mut self) {
+        if let Some(used_ns) = self.process.used_ns() {
+            self.used_ns = self.used_ns.max(used_ns);
+        }
+        if self.had_children {
+            self.read_reaped();
+        }
+    }
+
+    fn read_reaped(&mut self) {
+        if let Some(stat) = self.process.stat() {
+            self.reaped_ns = self.reaped_ns.max(stat.reaped_ns);
+        }
+    }
+
+    /// Its own time and that of its children that are gone. Readings of children are finer than
+    /// the kernel's sum, but miss those that came and went between two looks.
+    fn total_ns(&self) -> Nanos {
+        self.used_ns + self.lost_ns.max(self.reaped_ns)
+    }
+
+    fn is_alive(&self) -> bool {
+        self.process.stat().is_some_and(|stat| !b"ZX".contains(&stat.state))
+    }
+}
+
+/// The processes of one task.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: RawPid,
+    /// Prorata started the root: it leads a session and process group of its own.
+    started: bool,
+    members: Vec<Member>,
+    known: HashSet<RawPid>,
+    /// Of members that are gone and had no parent in the tree.
+    ended_ns: Nanos,
+    /// Used before prorata took over.
+    before_ns: Nanos,
+    /// The last answer of `used_ns`.
+    used_ns: Nanos,
+    exit: Option<Exit>,
+    /// The cpus that the root could use before.
+    cpus: CpuSet,
+    found: Vec<RawPid>,
+}
+
+impl Tree {
+    /// The tree of `root`. `None`: there is no such process.
+    pub(crate) fn new(root: RawPid, started: bool, cpus: CpuSet) -> Option<Tree> {
+        let mut tree = Tree {
+            root,
+            started,
+            members: vec![Member::new(Process::open(root)?, 0)],
+            known: HashSet::from([root]),
+            ended_ns: 0,
+            before_ns: 0,
+            used_ns: 0,
+            exit: None,
+            cpus,
+            found: Vec::new(),
+        };
+        if !started {
+            tree.look();
+            tree.members.iter_mut().for_each(Member::read_reaped);
+            tree.before_ns = tree.read_used_ns();
+        }
+        Some(tree)
+    }
+
+    pub(crate) fn root(&self) -> RawPid {
+        self.root
+    }
+
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        self.exit
+    }
+
+    pub(crate) fn contains(&self, pid: RawPid) -> bool {
+        self.known.contains(&pid)
+    }
+
+    /// Takes in `pid`, which has lost its parent.
+    pub(crate) fn adopt(&mut self, pid: RawPid) {
+        if let Some(process) = Process::open(pid)
+            && self.known.insert(pid)
+        {
+            self.members.push(Member::new(process, 0));
+        }
+    }
+
+    /// Finds new descendants and forgets processes that are gone. Tells if there are new ones.
+    fn look(&mut self) -> bool {
+        let before = self.members.len();
+        let mut gone = Vec::new();
+        let mut index = 0;
+        while index < self.members.len() {
+            self.found.clear();
+            let member = &mut self.members[index];
+            let pid = member.process.pid;
+            if member.process.children(&mut self.found).is_err() {
+                gone.push(pid);
+            }
+            member.had_children |= !self.found.is_empty();
+            for &child in &self.found {
+                if !self.known.contains(&child)
+                    && let Some(process) = Process::open(child)
+                {
+                    self.known.insert(child);
+                    self.members.push(Member::new(process, pid));
+                }
+            }
+            index += 1;
+        }
+        let grown = self.members.len() > before;
+        gone.into_iter().for_each(|pid| self.forget(pid));
+        grown
+    }
+
+    /// `pid` is gone: what it used is its parent's from now on.
+    fn forget(&mut self, pid: RawPid) {
+        let Some(index) = self.members.iter().position(|m| m.process.pid == pid) else { return };
+        let member = self.members.swap_remove(index);
+        self.known.remove(&pid);
+        match self.members.iter_mut().find(|m| m.process.pid == member.parent) {
+            Some(parent) => parent.lost_ns += member.total_ns(),
+            None => self.ended_ns += member.total_ns(),
+        }
+    }
+
+    /// Buries `pid`, a member that is prorata's child, if it has ended.
+    pub(crate) fn bury(&mut self, pid: RawPid) {
+        let Some((exit, used_ns)) = launch::bury(pid) else { return };
+        if pid == self.root {
+            self.exit = Some(exit);
+        }
+        if let Some(index) = self.members.iter().position(|m| m.process.pid == pid) {
+            let member = self.members.swap_remove(index);
+            self.known.remove(&pid);
+            self.ended_ns += member.total_ns().max(used_ns);
+        } else {
+            self.ended_ns += used_ns;
+        }
+    }
+
+    /// Cpu time of all members, dead and alive.
+    pub(crate) fn used_ns(&mut self) -> Nanos {
+        let used_ns = self.read_used_ns().saturating_sub(self.before_ns);
+        self.used_ns = self.used_ns.max(used_ns);
+        self.used_ns
+    }
+
+    fn read_used_ns(&mut self) -> Nanos {
+        self.members.iter_mut().for_each(Member::read);
+        self.ended_ns + self.members.iter().map(Member::total_ns).sum::<Nanos>()
+    }
+
+    pub(crate) fn activity(&mut self) -> Activity {
+        let runnable = |tree: &Tree| tree.members.iter().any(|m| m.process.is_runnable());
+        if runnable(self) || (self.look() && runnable(self)) {
+            return Activity::Runnable;
+        }
+        if self.members.iter().any(Member::is_alive) {
+            return Activity::Blocked;
+        }
+        if self.started && self.exit.is_none() {
+            self.bury(self.root);
+        }
+        Activity::Gone
+    }
+
+    /// Looks for what the other calls may miss: children that came and went.
+    pub(crate) fn tend(&mut self) {
+        for member in &mut self.members {
+            if !member.had_children {
+                member.read_reaped();
+                member.had_children = member.reaped_ns > 0;
+            }
+        }
+    }
+
+    /// Stops every process, those included that are forked meanwhile: a fork that is under way
+    /// when the signal comes is begun anew afterwards, and others are found by another look.
+    pub(crate) fn stop(&mut self) {
+        self.signal(Signal::SIGSTOP);
+        for _ in 0..MOST_LOOKS {
+            let before = self.members.len();
+            if !self.look() {
+                return;
+            }
+            let from = before.min(self.members.len());
+            for index in from..self.members.len() {
+                self.signal_outside(index, Signal::SIGSTOP);
+            }
+        }
+    }
+
+    /// Sends `signal` to every known process.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if self.started {
+            // One call reaches the group as a whole, unknown members too. An error: it is empty.
+            let _ = killpg(Pid::from_raw(self.root), signal);
+        }
+        for index in 0..self.members.len() {
+            self.signal_outside(index, signal);
+        }
+    }
+
+    /// Sends `signal` to a member, unless it was reached with the group. The errors are that it is
+    /// gone, or runs as another user: then it is free.
+    fn signal_outside(&self, index: usize, signal: Signal) {
+        let pid = Pid::from_raw(self.members[index].process.pid);
+        let root = Pid::from_raw(self.root);
+        let in_group = self.started && (pid == root || getpgid(Some(pid)) == Ok(root));
+        if !in_group {
+            let _ = kill(pid, signal);
+        }
+    }
+
+    /// Binds every thread to the cpus of `mask`.
+    pub(crate) fn place(&self, mask: &CpuSet) {
+        for member in &self.members {
+            member.process.any_thread(|tid| {
+                // Errors: it is gone, or its cpuset or its owner forbids it.
+                let _ = sched_setaffinity(Pid::from_raw(tid), mask);
+                false
+            });
+        }
+    }
+
+    /// Kills every process, forks under way included.
+    pub(crate) fn kill(&mut self) {
+        self.stop();
+        self.signal(Signal::SIGKILL);
+    }
+
+    /// Lets it run for good, where it could before.
+    pub(crate) fn release(&mut self) {
+        self.place(&self.cpus.clone());
+        self.signal(Signal::SIGCONT);
+    }
+}

@@ -1,0 +1,137 @@
+//! The scheduler loop over the mock backend, in logical time.
+
+use prorata::{Setup, TaskId, Weight, policies};
+use prorata_run::backends::mock::{Faults, Mock, Phase};
+use prorata_run::runner::{Progress, Runner};
+
+const MS: u64 = 1_000_000;
+const QUANTUM_NS: u64 = 10 * MS;
+
+fn hog() -> Vec<Phase> {
+    vec![Phase::Run(3_600_000 * MS)]
+}
+
+struct Outcome {
+    progress: Vec<Progress>,
+    duration_ns: u64,
+    wasted_ns: u64,
+}
+
+impl Outcome {
+    /// Received cpu time as a part of the run.
+    fn cpus(&self, task: usize) -> f64 {
+        self.progress[task].used_ns as f64 / self.duration_ns as f64
+    }
+
+    fn received(&self, task: usize) -> f64 {
+        let total: u64 = self.progress.iter().map(|progress| progress.used_ns).sum();
+        self.progress[task].used_ns as f64 / total as f64
+    }
+
+    fn entitled(&self, task: usize) -> f64 {
+        let total: u64 = self.progress.iter().map(|progress| progress.ideal_ns).sum();
+        self.progress[task].ideal_ns as f64 / total as f64
+    }
+}
+
+fn run(
+    policy: &str,
+    cpus: usize,
+    tasks: Vec<(u32, Vec<Phase>)>,
+    faults: Faults,
+    seconds: u64,
+) -> Outcome {
+    let setup = Setup::new(cpus, QUANTUM_NS);
+    let (weights, scripts): (Vec<u32>, Vec<_>) = tasks.into_iter().unzip();
+    let weights: Vec<Weight> = weights.into_iter().map(|w| Weight::new(w).unwrap()).collect();
+    let policy = prorata::Checked::new(policies::build(policy, &setup).unwrap(), &setup);
+    let backend = Mock::new(cpus, scripts, faults);
+    let mut runner = Runner::new(backend, Box::new(policy), &setup, &weights);
+    let duration_ns = seconds * 1000 * MS;
+    runner.start().unwrap();
+    loop {
+        runner.step(duration_ns).unwrap();
+        if prorata_run::backend::Backend::now_ns(runner.backend()) >= duration_ns {
+            break;
+        }
+    }
+    runner.finish().unwrap();
+    let progress = runner.task_ids().collect::<Vec<TaskId>>();
+    let progress = progress.into_iter().map(|task| runner.progress(task)).collect();
+    Outcome { progress, duration_ns, wasted_ns: runner.backend().wasted_ns() }
+}
+
+fn assert_close(measured: f64, expected: f64, relative: f64) {
+    let error = (measured / expected - 1.0).abs();
+    assert!(error <= relative, "{measured} is not within {relative} of {expected}");
+}
+
+#[test]
+fn equal_hogs_share_one_cpu_equally() {
+    let out = run("round-robin", 1, vec![(1, hog()), (1, hog()), (1, hog())], Faults::default(), 30);
+    for task in 0..3 {
+        assert_close(out.cpus(task), 1.0 / 3.0, 1e-3);
+        assert!(out.progress[task].error_max_quanta <= 1.0);
+        assert!(out.progress[task].error_min_quanta >= -1.0);
+    }
+    assert_eq!(out.wasted_ns, 0);
+}
+
+#[test]
+fn late_wakeups_and_stale_clocks_do_not_add_up() {
+    let faults = Faults { late_ns: 3 * MS, tick_ns: 4 * MS };
+    for cpus in [1, 2] {
+        let out = run("round-robin", cpus, (0..3).map(|_| (1, hog())).collect(), faults, 60);
+        for task in 0..3 {
+            assert_close(out.received(task), 1.0 / 3.0, 2e-3);
+            assert_close(out.received(task), out.entitled(task), 2e-3);
+        }
+    }
+}
+
+#[test]
+fn a_task_that_blocks_gives_up_its_cpu_at_once() {
+    let sleeper = vec![Phase::Run(5 * MS), Phase::Sleep(20 * MS)];
+    let tasks = vec![(1, hog()), (1, hog()), (1, sleeper)];
+    let out = run("round-robin", 1, tasks, Faults::default(), 30);
+    assert_eq!(out.wasted_ns, 0);
+    assert_close(out.received(0), out.received(1), 5e-3);
+    assert!(out.received(2) > 0.1 && out.received(2) < 1.0 / 3.0, "{}", out.received(2));
+}
+
+#[test]
+fn a_lone_sleeper_is_always_at_its_ideal() {
+    let sleeper = vec![Phase::Run(5 * MS), Phase::Sleep(20 * MS)];
+    let out = run("round-robin", 2, vec![(1, sleeper)], Faults::default(), 10);
+    assert_close(out.cpus(0), 0.2, 1e-2);
+    assert!(out.progress[0].error_max_quanta.abs() < 1e-6);
+    assert_eq!(out.wasted_ns, 0);
+}
+
+#[test]
+fn short_bursts_between_two_looks_are_charged_too() {
+    // It never sleeps long enough to be seen awake, and would take half of the cpu unseen.
+    let sneak = vec![Phase::Run(MS), Phase::Sleep(MS)];
+    let out = run("round-robin", 1, vec![(1, hog()), (1, sneak)], Faults::default(), 30);
+    assert!(out.received(1) < 0.35, "{}", out.received(1));
+    assert_close(out.received(0) + out.received(1), 1.0, 1e-9);
+}
+
+#[test]
+fn cpu_time_that_an_ended_task_leaves_goes_to_the_others() {
+    let short = vec![Phase::Run(500 * MS), Phase::Exit];
+    let out = run("round-robin", 1, vec![(1, hog()), (1, short)], Faults::default(), 10);
+    assert!(out.progress[1].gone);
+    assert_eq!(out.progress[1].used_ns, 500 * MS);
+    assert_eq!(out.wasted_ns, 0);
+    assert_close(out.entitled(0), 0.95, 2e-3);
+}
+
+#[test]
+fn the_same_run_twice_is_the_same() {
+    let faults = Faults { late_ns: 2 * MS, tick_ns: 4 * MS };
+    let tasks = || vec![(1, hog()), (1, vec![Phase::Run(7 * MS), Phase::Sleep(11 * MS)])];
+    let first = run("round-robin", 2, tasks(), faults, 10);
+    let second = run("round-robin", 2, tasks(), faults, 10);
+    assert_eq!(first.progress, second.progress);
+}
