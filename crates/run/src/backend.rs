@@ -27,7 +27,7 @@ pub struct Wakeup {
 /// Holds tasks, one of them a whole process tree, and runs or stops each as a whole.
 ///
 /// Task ids and cpus are indices into what the backend was built with. All times are of one
-/// monotonic clock. A task that was never stopped is running wherever it likes.
+/// monotonic clock. At first every task is stopped.
 ///
 /// # Errors
 /// The methods fail only if the system refuses what it has granted before. That a task is gone is

@@ -1,5 +1,7 @@
 //! What every task was entitled to: the ideal of [`prorata::ideal`], fed with real readings.
 
+use std::num::NonZeroU64;
+
 use prorata::ideal::{Extremes, ServiceErrors};
 use prorata::{Nanos, TaskId, Weight};
 
@@ -44,12 +46,11 @@ impl Entitlement {
     pub(crate) fn advance(&mut self, delivered_ns: Nanos) {
         let Some(more_ns) = delivered_ns.checked_sub(self.delivered_ns) else { return };
         self.delivered_ns = delivered_ns;
-        let usable = self.cpus.min(self.runnable) as u64;
-        if usable > 0 {
-            let shared_ns = self.rest_ns + more_ns;
-            self.clock_ns += shared_ns / usable;
-            self.rest_ns = shared_ns % usable;
-        }
+        // Nobody is runnable: what was used is nobody's right, and the clock stands.
+        let Some(usable) = NonZeroU64::new(self.cpus.min(self.runnable) as u64) else { return };
+        let shared_ns = self.rest_ns + more_ns;
+        self.clock_ns += shared_ns / usable;
+        self.rest_ns = shared_ns % usable;
     }
 
     pub(crate) fn wake(&mut self, task: TaskId) {

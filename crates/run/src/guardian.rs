@@ -12,7 +12,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -52,9 +52,10 @@ impl Guardian {
         let started = Stat::of(own.cast_signed()).map_or(0, |stat| stat.started);
         let mark = format!("{own}.{started}");
         let watch = Watch { mark: mark.clone(), ..Watch::default() };
-        let writer = pipe.try_clone()?;
+        let writer = pipe.as_raw_fd();
         let pid = sys::fork(move || {
-            drop(writer);
+            // Its own copy of the writing end would keep the pipe from ending.
+            let _ = nix::unistd::close(writer);
             watch.stand(reader);
         })?;
         Ok(Guardian { pipe, pid, mark })
@@ -116,7 +117,7 @@ impl Watch {
         let _ = fs::write("/proc/self/oom_score_adj", "-1000"); // allowed to root only
         let mut text = String::new();
         let mut last_beat = Instant::now();
-        loop {
+        while !self.done {
             match self.hear(&mut reader, &mut text) {
                 Ok(true) => last_beat = Instant::now(),
                 Ok(false) if last_beat.elapsed() > PATIENCE => self.set_free(),
@@ -194,8 +195,7 @@ impl Watch {
         let roots = self.trees.iter().filter(|(root, started, _)| {
             all.get(root).is_some_and(|stat| *started == stat.started)
         });
-        let roots: HashMap<RawPid, &CpuSet> =
-            roots.map(|(root, _, cpus)| (*root, cpus)).collect();
+        let roots: HashMap<RawPid, &CpuSet> = roots.map(|(root, _, cpus)| (*root, cpus)).collect();
         let original = nix::sched::sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
         let find = |(&pid, stat): (&RawPid, &Stat)| {
             let cpus = match ancestor_in(pid, &all, &roots) {

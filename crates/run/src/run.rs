@@ -13,8 +13,8 @@ use prorata::{Nanos, Policy, Setup, Weight, policies};
 
 use crate::Error;
 use crate::backend::Backend;
-use crate::backends::cgroup::{self, CgroupBackend};
 use crate::backends::Ending;
+use crate::backends::cgroup::{self, CgroupBackend};
 use crate::backends::signal::SignalBackend;
 use crate::guardian::Guardian;
 use crate::machine::Machine;
@@ -170,7 +170,8 @@ fn check_overlap(jobs: &[Job]) -> Result<(), Error> {
     let pids: Vec<(i32, usize)> = pids.collect();
     let first: HashMap<i32, usize> = pids.iter().rev().copied().collect();
     for &(pid, index) in &pids {
-        let other = ancestors(pid).find(|ancestor| first.get(ancestor).is_some_and(|&i| i != index));
+        let other =
+            ancestors(pid).find(|ancestor| first.get(ancestor).is_some_and(|&i| i != index));
         if let Some(other) = other {
             return Err(Error::Overlap { pid, other });
         }
@@ -306,8 +307,8 @@ impl Run<'_> {
         let used_ns: Nanos = progress.iter().map(|task| task.used_ns).sum();
         let ideal_ns: Nanos = progress.iter().map(|task| task.ideal_ns).sum();
         let share = |part: Nanos, all: Nanos| if all == 0 { 0.0 } else { part as f64 / all as f64 };
-        let tasks = ids.iter().zip(&progress).zip(self.jobs).map(|((&task, part), job)| {
-            TaskReport {
+        let tasks =
+            ids.iter().zip(&progress).zip(self.jobs).map(|((&task, part), job)| TaskReport {
                 command: job.text().to_owned(),
                 weight: job.weight.get(),
                 entitled_share: share(part.ideal_ns, ideal_ns),
@@ -316,8 +317,7 @@ impl Run<'_> {
                 error_min_quanta: part.error_min_quanta,
                 error_max_quanta: part.error_max_quanta,
                 exit: runner.backend().exit(task),
-            }
-        });
+            });
         let tasks = tasks.collect();
         Report {
             policy: self.options.policy.clone(),

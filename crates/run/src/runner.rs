@@ -98,8 +98,7 @@ pub struct Runner<B> {
 }
 
 impl<B: Backend> Runner<B> {
-    /// Tasks 0, 1, … of `backend` with `weights`: all stopped or about to be, all taken for
-    /// runnable.
+    /// Tasks 0, 1, … of `backend` with `weights`: all of them stopped, and taken for runnable.
     ///
     /// # Panics
     /// When there are more tasks than [`TaskId::LIMIT`].
@@ -120,7 +119,7 @@ impl<B: Backend> Runner<B> {
         }
         let task = || Task {
             state: State::Waiting,
-            stopped: false,
+            stopped: true,
             placed: None,
             ledger: Ledger::default(),
             turns_since_block: 0,

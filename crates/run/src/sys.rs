@@ -68,8 +68,7 @@ fn sched_attr(policy: i32) -> SchedAttr {
 /// Lets the calling thread run as soon as it wakes: real-time priority where that is allowed,
 /// else a short time slice (Linux 6.12), which makes its deadline early. Says which.
 pub(crate) fn be_prompt() -> &'static str {
-    let realtime =
-        SchedAttr { priority: 1, flags: RESET_ON_FORK, ..sched_attr(libc::SCHED_FIFO) };
+    let realtime = SchedAttr { priority: 1, flags: RESET_ON_FORK, ..sched_attr(libc::SCHED_FIFO) };
     if set_scheduler(&realtime).is_ok() {
         return "real-time priority";
     }

@@ -192,11 +192,11 @@ impl Job {
 }
 
 fn split_weight<'a>(text: &'a str, example: &'static str) -> Result<(Weight, &'a str), Error> {
-    let (weight, rest) = text
-        .split_once(':')
-        .ok_or_else(|| Error::NoWeight { text: text.to_owned(), example })?;
+    let (weight, rest) =
+        text.split_once(':').ok_or_else(|| Error::NoWeight { text: text.to_owned(), example })?;
     let number = weight.trim().parse().ok().and_then(Weight::new);
-    let weight = number.ok_or_else(|| Error::Weight { text: text.to_owned(), weight: weight.to_owned() })?;
+    let weight =
+        number.ok_or_else(|| Error::Weight { text: text.to_owned(), weight: weight.to_owned() })?;
     Ok((weight, rest))
 }
 

@@ -4,14 +4,20 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+mod attach;
 mod figure;
 mod policies;
+mod run;
 mod simulate;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Compute and draw the papers' figures, beside what the papers print.
     Figure(figure::Args),
+    /// Run commands that share cpus by weight.
+    Run(run::Args),
+    /// Let running processes share cpus by weight.
+    Attach(attach::Args),
     /// List the policies: paper, bound, cost, where they run.
     Policies(policies::Args),
     /// Run tasks under a policy in simulation: who runs when, and what each gets.
@@ -23,6 +29,8 @@ impl Command {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
             Command::Figure(args) => args.execute(),
+            Command::Run(args) => args.execute(),
+            Command::Attach(args) => args.execute(),
             Command::Policies(args) => args.execute(),
             Command::Simulate(args) => args.execute(),
         }

@@ -32,10 +32,8 @@ const KILL_PATIENCE_MS: u32 = 1000;
 /// The cgroup that prorata itself is in, as a directory.
 pub(crate) fn own_directory() -> Result<PathBuf, String> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let (mount_root, mount) = mounts
-        .lines()
-        .find_map(parse_mount)
-        .ok_or("no cgroup v2 hierarchy is mounted")?;
+    let (mount_root, mount) =
+        mounts.lines().find_map(parse_mount).ok_or("no cgroup v2 hierarchy is mounted")?;
     let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let own = cgroups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
     let below = Path::new(own).strip_prefix(mount_root).unwrap_or(Path::new(""));

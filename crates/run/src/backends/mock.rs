@@ -41,7 +41,7 @@ impl MockTask {
             phase: 0,
             left_ns: 0,
             asleep_until_ns: 0,
-            stopped: false,
+            stopped: true,
             cpu,
             used_ns: 0,
             used_at_cont_ns: 0,
@@ -96,7 +96,7 @@ pub struct Mock {
 }
 
 impl Mock {
-    /// A machine with one task for each list of phases.
+    /// A machine with one task for each list of phases, stopped before the first.
     ///
     /// # Panics
     /// When a list is empty or `cpus` is 0.

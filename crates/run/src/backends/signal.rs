@@ -68,10 +68,10 @@ impl SignalBackend {
     }
 
     fn abandon(mut self, jobs: &[Job]) {
-        for index in 0..self.trees.len() {
-            match jobs[index].source {
-                Source::Command(_) => self.trees[index].kill(),
-                Source::Attached(_) => self.trees[index].release(),
+        for (tree, job) in self.trees.iter_mut().zip(jobs) {
+            match job.source {
+                Source::Command(_) => tree.kill(),
+                Source::Attached(_) => tree.release(),
             }
         }
         self.close();
