@@ -69,7 +69,7 @@ fn assert_close(measured: f64, expected: f64, relative: f64) {
 #[test]
 fn equal_hogs_share_one_cpu_equally() {
     let out =
-        run("round-robin", 1, vec![(1, hog()), (1, hog()), (1, hog())], Faults::default(), 30);
+        run("gr3", 1, vec![(1, hog()), (1, hog()), (1, hog())], Faults::default(), 30);
     for task in 0..3 {
         assert_close(out.cpus(task), 1.0 / 3.0, 1e-3);
         assert!(out.progress[task].error_max_quanta <= 1.0);
@@ -82,7 +82,7 @@ fn equal_hogs_share_one_cpu_equally() {
 fn late_wakeups_and_stale_clocks_do_not_add_up() {
     let faults = Faults { late_ns: 3 * MS, tick_ns: 4 * MS };
     for cpus in [1, 2] {
-        let out = run("round-robin", cpus, (0..3).map(|_| (1, hog())).collect(), faults, 60);
+        let out = run("gr3", cpus, (0..3).map(|_| (1, hog())).collect(), faults, 60);
         for task in 0..3 {
             assert_close(out.received(task), 1.0 / 3.0, 2e-3);
             assert_close(out.received(task), out.entitled(task), 2e-3);
@@ -91,10 +91,41 @@ fn late_wakeups_and_stale_clocks_do_not_add_up() {
 }
 
 #[test]
+fn weights_rule_and_errors_stay_within_theorem_1() {
+    let faults = Faults { late_ns: MS, tick_ns: 4 * MS };
+    let tasks = vec![(5, hog()), (2, hog()), (1, hog())];
+    let out = run("gr3", 1, tasks, faults, 60);
+    for (task, weight) in [5.0, 2.0, 1.0].into_iter().enumerate() {
+        assert_close(out.received(task), weight / 8.0, 5e-3);
+        // Theorem 1 with three groups, and one quantum for a real machine.
+        assert!(out.progress[task].error_max_quanta < 6.0 + 1.0);
+        assert!(out.progress[task].error_min_quanta > -weight / 8.0 - 4.0 - 1.0);
+    }
+}
+
+#[test]
+fn a_task_uses_at_most_one_cpu() {
+    let faults = Faults { late_ns: MS, tick_ns: 4 * MS };
+    let out = run("gr3", 2, vec![(3, hog()), (2, hog()), (1, hog())], faults, 60);
+    for (task, cpus) in [1.0, 2.0 / 3.0, 1.0 / 3.0].into_iter().enumerate() {
+        assert_close(out.cpus(task), cpus, 5e-3);
+    }
+}
+
+#[test]
+fn a_debt_is_paid_by_turns_without_a_run() {
+    // Woken unseen beside another task, it uses more than its turn would have been.
+    let faults = Faults { late_ns: 9 * MS, tick_ns: 0 };
+    let burst = vec![Phase::Run(30 * MS), Phase::Sleep(MS)];
+    let out = run("gr3", 1, vec![(9, hog()), (1, burst)], faults, 60);
+    assert!(out.received(1) < 0.11, "{}", out.received(1));
+}
+
+#[test]
 fn a_task_that_blocks_gives_up_its_cpu_at_once() {
     let sleeper = vec![Phase::Run(5 * MS), Phase::Sleep(20 * MS)];
     let tasks = vec![(1, hog()), (1, hog()), (1, sleeper)];
-    let out = run("round-robin", 1, tasks, Faults::default(), 30);
+    let out = run("gr3", 1, tasks, Faults::default(), 30);
     assert_eq!(out.wasted_ns, 0);
     assert_close(out.received(0), out.received(1), 5e-3);
     assert!(out.received(2) > 0.1 && out.received(2) < 1.0 / 3.0, "{}", out.received(2));
@@ -103,7 +134,7 @@ fn a_task_that_blocks_gives_up_its_cpu_at_once() {
 #[test]
 fn a_lone_sleeper_is_always_at_its_ideal() {
     let sleeper = vec![Phase::Run(5 * MS), Phase::Sleep(20 * MS)];
-    let out = run("round-robin", 2, vec![(1, sleeper)], Faults::default(), 10);
+    let out = run("gr3", 2, vec![(1, sleeper)], Faults::default(), 10);
     assert_close(out.cpus(0), 0.2, 1e-2);
     assert!(out.progress[0].error_max_quanta.abs() < 1e-6);
     assert_eq!(out.wasted_ns, 0);
@@ -113,7 +144,7 @@ fn a_lone_sleeper_is_always_at_its_ideal() {
 fn short_bursts_between_two_looks_are_charged_too() {
     // It never sleeps long enough to be seen awake, and would take half of the cpu unseen.
     let sneak = vec![Phase::Run(MS), Phase::Sleep(MS)];
-    let out = run("round-robin", 1, vec![(1, hog()), (1, sneak)], Faults::default(), 30);
+    let out = run("gr3", 1, vec![(1, hog()), (1, sneak)], Faults::default(), 30);
     assert!(out.received(1) < 0.35, "{}", out.received(1));
     assert_close(out.received(0) + out.received(1), 1.0, 1e-9);
 }
@@ -121,7 +152,7 @@ fn short_bursts_between_two_looks_are_charged_too() {
 #[test]
 fn cpu_time_that_an_ended_task_leaves_goes_to_the_others() {
     let short = vec![Phase::Run(500 * MS), Phase::Exit];
-    let out = run("round-robin", 1, vec![(1, hog()), (1, short)], Faults::default(), 10);
+    let out = run("gr3", 1, vec![(1, hog()), (1, short)], Faults::default(), 10);
     assert!(out.progress[1].gone);
     assert_eq!(out.progress[1].used_ns, 500 * MS);
     assert_eq!(out.wasted_ns, 0);
@@ -132,7 +163,7 @@ fn cpu_time_that_an_ended_task_leaves_goes_to_the_others() {
 fn the_same_run_twice_is_the_same() {
     let faults = Faults { late_ns: 2 * MS, tick_ns: 4 * MS };
     let tasks = || vec![(1, hog()), (1, vec![Phase::Run(7 * MS), Phase::Sleep(11 * MS)])];
-    let first = run("round-robin", 2, tasks(), faults, 10);
-    let second = run("round-robin", 2, tasks(), faults, 10);
+    let first = run("gr3", 2, tasks(), faults, 10);
+    let second = run("gr3", 2, tasks(), faults, 10);
     assert_eq!(first.progress, second.progress);
 }
