@@ -68,8 +68,7 @@ fn assert_close(measured: f64, expected: f64, relative: f64) {
 
 #[test]
 fn equal_hogs_share_one_cpu_equally() {
-    let out =
-        run("gr3", 1, vec![(1, hog()), (1, hog()), (1, hog())], Faults::default(), 30);
+    let out = run("gr3", 1, vec![(1, hog()), (1, hog()), (1, hog())], Faults::default(), 30);
     for task in 0..3 {
         assert_close(out.cpus(task), 1.0 / 3.0, 1e-3);
         assert!(out.progress[task].error_max_quanta <= 1.0);
