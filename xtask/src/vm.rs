@@ -66,7 +66,7 @@ impl Args {
 fn build_programs() -> Result<Vec<PathBuf>> {
     setup::ensure()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let packages = ["prorata-cli"];
+    let packages = ["prorata-cli", "scx_prorata"];
     let mut build = Command::new(cargo);
     build.current_dir(shell::workspace()).args(["build", "--quiet", "--release"]);
     for package in packages {
@@ -77,7 +77,7 @@ fn build_programs() -> Result<Vec<PathBuf>> {
         .map_or_else(|| shell::workspace().join("target"), PathBuf::from);
     let release = target.join("release");
     let this = std::env::current_exe().context("this program has no path")?;
-    Ok(vec![release.join("prorata"), this])
+    Ok(vec![release.join("scx_prorata"), release.join("prorata"), this])
 }
 
 /// Where kernels are kept: `$PRORATA_CACHE`, or `prorata` under the user's cache directory.

@@ -1,0 +1,26 @@
+//! Compiles the BPF program once for each policy, and the loader's view of it.
+
+/// The policies that have a header in `src/bpf/policies`.
+const POLICIES: &[&str] = &["gr3"];
+
+fn main() {
+    println!("cargo::rerun-if-changed=src/bpf");
+    println!("cargo::rerun-if-env-changed=BPF_CLANG");
+    for policy in POLICIES {
+        let result = scx_cargo::BpfBuilder::new().and_then(|mut builder| {
+            builder
+                .add_cflag(&format!("-DPOLICY_HEADER=\"policies/{policy}.h\""))
+                // A run of zero stores must not become a memset, which loses the address space.
+                .add_cflag("-fno-builtin-memset")
+                .add_cflag("-Wno-unused-function")
+                .enable_intf("src/bpf/intf.h", "bpf_intf.rs")
+                .enable_skel("src/bpf/main.bpf.c", policy)
+                .build()
+        });
+        if let Err(error) = result {
+            eprintln!("policies/{policy}.h: {error:#}");
+            eprintln!("building scx_prorata needs clang 19, libelf-dev and zlib1g-dev: see README");
+            std::process::exit(1);
+        }
+    }
+}

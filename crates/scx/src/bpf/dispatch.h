@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Getting tasks to cpus.
+ *
+ * Waiting tasks are in the policy only, in none of the kernel's queues. A cpu that needs work
+ * asks the policy (decide) and the task that it names goes into the cpu's local queue.
+ *
+ * A task whose quantum is over is in transit for a moment: charged in ops.dispatch, put back into
+ * our custody by the kernel only afterwards, in ops.enqueue. Another cpu may pick it meanwhile. Two
+ * hogs a, b and a third, c, on two cpus whose ticks coincide:
+ *
+ *   cpu 0  dispatch: a is over, picks c         ...  enqueue(a): a was picked for cpu 1: goes there
+ *   cpu 1                    dispatch: b is over, picks a; the kernel ignores the insertion
+ *
+ * So: the policy's decision stands, and whoever next has the task in hand (ops.enqueue, with its
+ * run queue locked) sends it where it was picked for. The same rule catches tasks that are
+ * reniced, or bound to other cpus, between the pick and their run. A task that must not run where
+ * it was picked for goes away (queue.h).
+ *
+ * Inserting a task into the local queue of a cpu where it must not run aborts the scheduler. It
+ * cannot happen: a task in our custody has been checked with the lock held or after it was marked
+ * as picked; a change of its affinity takes it out of our custody first and hands it back through
+ * ops.enqueue, which sees the mark.
+ */
+#ifndef PRORATA_DISPATCH_H
+#define PRORATA_DISPATCH_H
+
+/* A picked task that has not come for so long is given back. */
+#define LOST_NS 50000000ULL
+
+/* What a cpu shall do, in the upper half of a decision; a task is in the lower half. */
+enum verb {
+	/* Idle, or wait for a task that is on its way. */
+	VERB_NOTHING,
+	/* Go on with the task that ran before. */
+	VERB_KEEP,
+	VERB_RUN,
+	/* Run it outside the policy. */
+	VERB_RUN_AWAY,
+};
+
+#define DECISION(verb, id) ((u64)(verb) << 32 | (id))
+
+/* Brings the task that ran on the cpu up to date. True if its quantum goes on. */
+static bool settle_previous(u32 cpu, u32 id, bool runnable, u64 exec_ns)
+{
+	struct slot __arena *slot = &slots[id];
+
+	if (slot->state == TASK_RUNNING && slot->cpu == cpu) {
+		ledger_settle(slot, exec_ns);
+		if (ledger_goes_on(slot))
+			return true;
+		end_quantum(id, false);
+	} else if (slot->state == TASK_AWAY) {
+		ledger_settle(slot, exec_ns);
+		if (ledger_goes_on(slot))
+			return true;
+		slot->yielded = false;
+		slot->used_ns = 0;
+		join(id);
+	}
+	return false;
+}
+
+/* A task that has waited too long, unless the last decision was a rescue too; else NIL. */
+static u32 rescue(u32 cpu)
+{
+	u32 id = shared->oldest;
+	struct slot __arena *slot;
+
+	if (id == NIL || shared->cpu[cpu].rescued) {
+		shared->cpu[cpu].rescued = 0;
+		return NIL;
+	}
+	slot = &slots[id];
+	if (shared->now_ns - slot->since_ns < rescue_ns)
+		return NIL;
+	note_wait(slot);
+	shared->stats.rescues++;
+	shared->cpu[cpu].rescued = 1;
+	send_away(id, AWAY_RESCUE);
+	return id;
+}
+
+/* The picked task that the cpu still waits for; NIL if there is none. */
+static u32 awaited(u32 cpu)
+{
+	u32 id = shared->cpu[cpu].task;
+
+	if (id == NIL)
+		return NIL;
+	if (shared->now_ns - slots[id].since_ns < LOST_NS)
+		return id;
+	shared->stats.lost++;
+	give_back(id);
+	return NIL;
+}
+
+/* Picks until a task is found that is not overdrawn. */
+static __always_inline u64 decide_next(u32 cpu)
+{
+	u32 attempt, id = NIL;
+
+	bpf_for(attempt, 0, 2 * DEBT_QUANTA) {
+		id = pick(cpu);
+		if (id == NIL)
+			break;
+		slots[id].cpu = cpu;
+		if (slots[id].owed_ns > 0)
+			break;
+		shared->stats.overdrafts++;
+		end_quantum(id, false);
+		id = NIL;
+	}
+	set_idle(cpu, id == NIL);
+	return id == NIL ? DECISION(VERB_NOTHING, NIL) : DECISION(VERB_RUN, id);
+}
+
+/* What the cpu does next; `previous` is the task that ran here and still could, or NIL. */
+static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
+{
+	u64 decision;
+	u32 id;
+
+	if (previous != NIL && settle_previous(cpu, previous, true, exec_ns)) {
+		shared->stats.resumed++;
+		return DECISION(VERB_KEEP, previous);
+	}
+	if (awaited(cpu) != NIL)
+		return DECISION(VERB_NOTHING, NIL);
+	id = rescue(cpu);
+	if (id != NIL) {
+		ledger_grant(&slots[id]);
+		slots[id].cpu = cpu;
+		return DECISION(id == previous ? VERB_KEEP : VERB_RUN_AWAY, id);
+	}
+	decision = decide_next(cpu);
+	if (previous != NIL && (u32)decision == previous) {
+		shared->stats.keeps++;
+		return DECISION(VERB_KEEP, previous);
+	}
+	return decision;
+}
+
+/* Sends the task that was picked for `cpu`, where it must not run, to its own cpu. */
+static void redirect(u32 cpu, u32 id)
+{
+	struct slot __arena *slot = &slots[id];
+
+	lock();
+	if (slot->state == TASK_RUNNING && slot->cpu == cpu) {
+		end_quantum(id, false);
+		send_away(id, AWAY_CONFINED);
+		shared->stats.confined++;
+	}
+	unlock();
+}
+
+/* Carries a decision out. True if the cpu has to decide again. */
+static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
+{
+	u32 id = (u32)decision;
+	struct task_struct *p;
+
+	if (decision >> 32 == VERB_NOTHING)
+		return false;
+	if (decision >> 32 == VERB_KEEP) {
+		if (previous)
+			scx_bpf_task_set_slice(previous, ledger_slice_ns(&slots[id]));
+		return false;
+	}
+	p = task_of(id);
+	if (!p)
+		return true;
+	if (slots[id].confined && !can_run_on(p, cpu)) {
+		redirect(index_of(cpu), id);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu_of(slots[id].home),
+				   ledger_slice_ns(&slots[id]), 0);
+		return true;
+	}
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, ledger_slice_ns(&slots[id]), 0);
+	return false;
+}
+
+#endif

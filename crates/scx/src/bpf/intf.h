@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the BPF program and the loader both know. The loader reads `struct shared` and the ring of
+ * events in the arena, which is mapped into its memory.
+ */
+#ifndef PRORATA_INTF_H
+#define PRORATA_INTF_H
+
+#if !defined(__VMLINUX_H__)
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long s64;
+#endif
+
+#include "policy.h"
+
+enum limits {
+	MAX_CPUS = POLICY_CPUS,
+	/* Tasks that a policy schedules; more run as best they can. */
+	MAX_TASKS = POLICY_TASKS,
+	/* Events that the loader may be behind with. */
+	RECORD_EVENTS = 1 << 19,
+};
+
+/* What happened, in the words of the policy contract. */
+enum event_kind {
+	EVENT_ADD = 1,		/* value: weight; extra: pid */
+	EVENT_REMOVE,
+	EVENT_WEIGHT,		/* value: weight */
+	EVENT_WAKE,
+	EVENT_BLOCK,
+	EVENT_PICK,		/* task: NIL if the cpu idles */
+	EVENT_CHARGE,		/* value: ns charged; extra: ns really used since the last charge */
+	EVENT_AWAY,		/* begins a quantum outside the policy; value: enum away */
+};
+
+/* Why a task runs outside the policy for a quantum. */
+enum away {
+	AWAY_RESCUE = 1,	/* it waited too long */
+	AWAY_CONFINED,		/* it must not run on the cpu that picked it */
+};
+
+struct event {
+	u64 now_ns;
+	u64 value;
+	u64 extra;
+	u32 task;
+	u16 cpu;
+	u16 kind;
+};
+
+struct prorata_stats {
+	/* Decisions: times that a cpu asked the policy. */
+	u64 picks;
+	/* Decisions that left the cpu without a task. */
+	u64 idle_picks;
+	/* Decisions after which the cpu went on with the task that it had. */
+	u64 keeps;
+	/* Picks that were over at once, since the task had run that much too long before. */
+	u64 overdrafts;
+	/* Quanta that went on after something had interrupted them. */
+	u64 resumed;
+	/* Tasks that were given to a cpu other than the one that they ran on before. */
+	u64 migrations;
+	/* Tasks that waited longer than the rescue time and were run out of turn. */
+	u64 rescues;
+	/* Quanta that tasks confined to other cpus than the picking one ran outside the policy. */
+	u64 confined;
+	/* Kernel threads that ran beside the policy. */
+	u64 bypassed;
+	/* Picked tasks that never came and were given back. */
+	u64 lost;
+	/* Tasks without a slot, which run beside the policy. */
+	u64 crowded_out;
+	/* The longest that a task waited for a cpu before it ran. */
+	u64 longest_wait_ns;
+};
+
+struct cpu_state {
+	/* The task that the policy runs here, or NIL. */
+	u32 task;
+	/* The last decision here was a rescue: the next one is not. */
+	u32 rescued;
+};
+
+struct shared {
+	struct prorata_stats stats;
+	/* Events recorded since the start. */
+	u64 recorded;
+	/* The time of the event being handled. */
+	u64 now_ns;
+	/* Tasks in the policy. */
+	u64 waiting, running;
+	u32 free_slot;
+	/* Waiting tasks, the one that has waited longest first. */
+	u32 oldest, newest;
+	u32 unused;
+	/* Bit per cpu: it asked, and there was nothing to run. */
+	u64 idle[MAX_CPUS / 64];
+	struct cpu_state cpu[MAX_CPUS];
+};
+
+/* Argument and result of the programs that set and get weights. */
+struct weight_call {
+	u32 pid;
+	/* 0: give the task the weight of its nice value again. */
+	u32 weight;
+	/* 0, or a negative errno. */
+	int result;
+};
+
+#endif

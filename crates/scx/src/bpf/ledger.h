@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The ledger: what a task was granted against what it used.
+ *
+ * The kernel ends a time slice at a tick, so that a quantum of 5 ms lasts 8 ms where ticks are
+ * 4 ms apart. Policies count whole quanta. The ledger makes both true over time:
+ *
+ *   picked:  owed += 5 ms  ->  5 ms    runs 8 ms:  owed = -3 ms
+ *   picked:  owed += 5 ms  ->  2 ms    runs 4 ms:  owed = -2 ms
+ *   picked:  owed += 5 ms  ->  3 ms    runs 4 ms:  owed = -1 ms
+ *
+ * A quantum that something interrupted is not over while it is owed more than a quarter of it. A
+ * task that blocks or yields loses what it is owed, but not what it owes. A debt of a whole quantum
+ * is an overdraft: the next pick is over at once.
+ *
+ * Known limit: debts are kept to DEBT_QUANTA quanta, so that one long overrun (a cpu kept by the
+ * hypervisor, say) cannot lock a task out.
+ */
+#ifndef PRORATA_LEDGER_H
+#define PRORATA_LEDGER_H
+
+#define DEBT_QUANTA 8
+
+static void ledger_grant(struct slot __arena *slot)
+{
+	slot->owed_ns += quantum;
+}
+
+/* Brings the ledger up to date with the task's run time. */
+static void ledger_settle(struct slot __arena *slot, u64 exec_ns)
+{
+	u64 used_ns = exec_ns - slot->exec_ns;
+	s64 floor_ns = -(s64)(DEBT_QUANTA * quantum);
+
+	slot->exec_ns = exec_ns;
+	slot->used_ns += used_ns;
+	slot->owed_ns -= used_ns;
+	if (slot->owed_ns < floor_ns)
+		slot->owed_ns = floor_ns;
+}
+
+/* True if the quantum goes on. */
+static bool ledger_goes_on(struct slot __arena *slot)
+{
+	return !slot->yielded && slot->owed_ns > (s64)(quantum / 4);
+}
+
+/* What the policy shall account for the quantum that ends now: all of it unless it was cut short. */
+static u64 ledger_used(struct slot __arena *slot, bool cut_short)
+{
+	u64 charged_ns = quantum;
+
+	if (cut_short || slot->yielded) {
+		if (slot->owed_ns > 0) {
+			charged_ns = slot->owed_ns < (s64)quantum ? quantum - slot->owed_ns : 0;
+			slot->owed_ns = 0;
+		}
+	}
+	slot->yielded = false;
+	return charged_ns;
+}
+
+/* The length of the slice that the kernel is told. */
+static u64 ledger_slice_ns(struct slot __arena *slot)
+{
+	return slot->owed_ns > 1000 ? slot->owed_ns : 1000;
+}
+
+#endif

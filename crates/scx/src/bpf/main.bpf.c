@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * scx_prorata: the callbacks of sched_ext, in terms of the policy.
+ *
+ * A switch of a task that sleeps and is woken, as the kernel calls us:
+ *
+ *   select_cpu   an idle cpu if there is one
+ *   enqueue      blocked -> waiting; kick an idle cpu
+ *   dispatch     the cpu asks: waiting -> running
+ *   quiescent    running -> blocked
+ *
+ * ops.running and ops.stopping are not needed: run time is read where the ledger needs it.
+ * POLICY_HEADER names the policy's file; there is one object a policy.
+ */
+#include <scx/common.bpf.h>
+#include "intf.h"
+#include "policy.h"
+#include "memory.h"
+#include "lock.h"
+#include POLICY_HEADER
+#include "record.h"
+#include "ledger.h"
+#include "queue.h"
+#include "weight.h"
+#include "task.h"
+#include "dispatch.h"
+
+char _license[] SEC("license") = "GPL";
+
+UEI_DEFINE(uei);
+
+/* Takes the lock at a time. */
+static __always_inline void begin(u64 now)
+{
+	use_arena();
+	lock();
+	/* Clocks of different cpus may be a little apart; policies see no time go back. */
+	if (now > shared->now_ns)
+		shared->now_ns = now;
+}
+
+s32 BPF_STRUCT_OPS(prorata_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	u32 index;
+	s32 cpu;
+
+	use_arena();
+	if (is_confined(p)) {
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		return cpu >= 0 ? cpu : prev_cpu;
+	}
+	index = find_idle(index_of(prev_cpu), false);
+	return index == NIL ? prev_cpu : cpu_of(index);
+}
+
+/*
+ * Where a task that is in our custody now goes: a cpu that it was picked for, its own cpu (a
+ * quantum outside the policy), or nowhere (it waits, and an idle cpu may want it).
+ */
+enum place { PLACE_QUEUE, PLACE_PICKED, PLACE_HERE };
+
+static u32 place_of(struct slot __arena *slot, u32 id, u64 exec_ns, bool thrown_out)
+{
+	switch (slot->state) {
+	case TASK_BLOCKED:
+		slot->exec_ns = exec_ns;
+		join(id);
+		return PLACE_QUEUE;
+	case TASK_RUNNING:
+		ledger_settle(slot, exec_ns);
+		if (thrown_out) {
+			give_back(id);
+			return PLACE_QUEUE;
+		}
+		return PLACE_PICKED;
+	case TASK_AWAY:
+		ledger_settle(slot, exec_ns);
+		return PLACE_HERE;
+	default:
+		return PLACE_QUEUE;
+	}
+}
+
+void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	u32 id = slot_of(p), home = index_of(scx_bpf_task_cpu(p)), place, picked_for, idle = NIL;
+	u64 now = scx_bpf_now(), exec_ns = p->se.sum_exec_runtime, slice_ns;
+	bool confined = is_confined(p);
+	struct slot __arena *slot;
+
+	/* Kernel threads serve everybody: they do not queue. One that runs on and on does. */
+	if ((p->flags & PF_KTHREAD) && (enq_flags & SCX_ENQ_WAKEUP)) {
+		__sync_fetch_and_add(&shared->stats.bypassed, 1);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, enq_flags | SCX_ENQ_PREEMPT);
+		return;
+	}
+	if (id == NIL || slots[id].state == TASK_OUT) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, quantum, enq_flags);
+		return;
+	}
+	slot = &slots[id];
+	begin(now);
+	picked_for = slot->cpu;
+	slot->home = home;
+	slot->confined = confined;
+	place = place_of(slot, id, exec_ns, enq_flags & SCX_ENQ_REENQ);
+	if (place == PLACE_QUEUE)
+		idle = find_idle(home, confined);
+	if (idle != NIL)
+		set_idle(idle, false);
+	slice_ns = ledger_slice_ns(slot);
+	unlock();
+
+	if (place == PLACE_PICKED && confined && !can_run_on(p, cpu_of(picked_for))) {
+		redirect(picked_for, id);
+		idle = picked_for;
+		place = PLACE_HERE;
+	}
+	if (place == PLACE_PICKED && picked_for != home)
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu_of(picked_for), slice_ns, 0);
+	else if (place != PLACE_QUEUE)
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
+	if (idle != NIL)
+		scx_bpf_kick_cpu(cpu_of(idle), SCX_KICK_IDLE);
+}
+
+void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
+{
+	u32 index = index_of(cpu), previous = NIL, attempt;
+	u64 now = scx_bpf_now(), exec_ns = 0, decision;
+
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
+		previous = slot_of(prev);
+		exec_ns = prev->se.sum_exec_runtime;
+	}
+	bpf_for(attempt, 0, 8) {
+		begin(now);
+		decision = decide(index, previous, exec_ns);
+		unlock();
+		if (!carry_out(decision, cpu, prev))
+			break;
+	}
+}
+
+void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	u32 id = slot_of(p);
+	u64 now, exec_ns = p->se.sum_exec_runtime;
+	struct slot __arena *slot;
+
+	/* Being reniced, moved or bound is no reason to leave. */
+	if (id == NIL || !(deq_flags & SCX_DEQ_SLEEP))
+		return;
+	slot = &slots[id];
+	if (slot->state == TASK_BLOCKED || slot->state == TASK_OUT)
+		return;
+	now = scx_bpf_now();
+	begin(now);
+	ledger_settle(slot, exec_ns);
+	if (slot->state == TASK_RUNNING)
+		end_quantum(id, true);
+	if (slot->state == TASK_WAITING)
+		part(id);
+	slot->state = TASK_BLOCKED;
+	slot->yielded = false;
+	if (slot->owed_ns > 0)
+		slot->owed_ns = 0;
+	unlock();
+}
+
+bool BPF_STRUCT_OPS(prorata_yield, struct task_struct *from, struct task_struct *to)
+{
+	u32 id = slot_of(from);
+
+	use_arena();
+	if (id != NIL)
+		slots[id].yielded = true;
+	scx_bpf_task_set_slice(from, 0);
+	return false;
+}
+
+void BPF_STRUCT_OPS(prorata_set_weight, struct task_struct *p, u32 cgroup_weight)
+{
+	u32 id = slot_of(p), weight;
+	u64 now = scx_bpf_now();
+
+	if (id == NIL)
+		return;
+	weight = task_weight(&slots[id], p);
+	begin(now);
+	reweight(&slots[id], id, weight);
+	unlock();
+}
+
+void BPF_STRUCT_OPS(prorata_enable, struct task_struct *p)
+{
+	u32 id = slot_of(p), weight;
+	u64 now = scx_bpf_now();
+	struct slot __arena *slot;
+
+	if (id == NIL)
+		return;
+	slot = &slots[id];
+	weight = task_weight(slot, p);
+	begin(now);
+	slot->weight = weight;
+	slot->state = TASK_BLOCKED;
+	slot->exec_ns = p->se.sum_exec_runtime;
+	record(EVENT_ADD, id, 0, weight, slot->pid);
+	policy_add(id, weight);
+	unlock();
+}
+
+void BPF_STRUCT_OPS(prorata_disable, struct task_struct *p)
+{
+	u32 id = slot_of(p), waiting = NIL;
+	u64 now = scx_bpf_now();
+
+	if (id == NIL)
+		return;
+	begin(now);
+	/* The cpu that it was picked for has to look for another. */
+	if (slots[id].state == TASK_RUNNING)
+		waiting = slots[id].cpu;
+	forget(id);
+	unlock();
+	if (waiting != NIL)
+		scx_bpf_kick_cpu(cpu_of(waiting), SCX_KICK_IDLE);
+}
+
+s32 BPF_STRUCT_OPS(prorata_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	return task_begin(p, args->fork);
+}
+
+void BPF_STRUCT_OPS(prorata_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	task_end(p);
+}
+
+static u32 pages_of(u64 bytes)
+{
+	return (bytes + 4095) / 4096;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
+{
+	u32 i;
+
+	shared = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*shared)), NUMA_NO_NODE, 0);
+	state = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*state)), NUMA_NO_NODE, 0);
+	slots = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*slots) * MAX_TASKS),
+				      NUMA_NO_NODE, 0);
+	if (!shared || !state || !slots)
+		return -ENOMEM;
+	if (recording) {
+		events = bpf_arena_alloc_pages(&arena, NULL,
+					       pages_of(sizeof(*events) * RECORD_EVENTS),
+					       NUMA_NO_NODE, 0);
+		if (!events)
+			return -ENOMEM;
+		events_address = (u64)events;
+	}
+	shared_address = (u64)shared;
+	counts_address = (u64)&state->counts;
+	shared->oldest = shared->newest = NIL;
+	bpf_for(i, 0, MAX_CPUS)
+		shared->cpu[i].task = NIL;
+	shared->free_slot = NIL;
+	bpf_for(i, 0, MAX_TASKS)
+		free_slot(MAX_TASKS - 1 - i);
+	policy_init(cpus_in_use);
+	return 0;
+}
+
+void BPF_STRUCT_OPS(prorata_exit, struct scx_exit_info *info)
+{
+	UEI_RECORD(uei, info);
+}
+
+/* For the loader: `weight set` and `weight get`. */
+SEC("syscall")
+int prorata_weight_call(struct weight_call *call)
+{
+	struct task_struct *p = bpf_task_from_pid(call->pid);
+	u64 now = bpf_ktime_get_ns();
+	unsigned long flags;
+	u32 id, weight;
+
+	call->result = -ESRCH;
+	if (!p)
+		return 0;
+	id = slot_of(p);
+	if (id != NIL) {
+		call->result = 0;
+		if (call->weight != NIL) {
+			slots[id].chosen_weight = call->weight;
+			weight = task_weight(&slots[id], p);
+			bpf_local_irq_save(&flags);
+			begin(now);
+			reweight(&slots[id], id, weight);
+			unlock_irq(flags);
+		}
+		call->weight = slots[id].weight;
+	}
+	bpf_task_release(p);
+	return 0;
+}
+
+SCX_OPS_DEFINE(prorata_ops,
+	       .select_cpu	= (void *)prorata_select_cpu,
+	       .enqueue		= (void *)prorata_enqueue,
+	       .dispatch	= (void *)prorata_dispatch,
+	       .quiescent	= (void *)prorata_quiescent,
+	       .yield		= (void *)prorata_yield,
+	       .set_weight	= (void *)prorata_set_weight,
+	       .enable		= (void *)prorata_enable,
+	       .disable		= (void *)prorata_disable,
+	       .init_task	= (void *)prorata_init_task,
+	       .exit_task	= (void *)prorata_exit_task,
+	       .init		= (void *)prorata_init,
+	       .exit		= (void *)prorata_exit,
+	       .timeout_ms	= 30000,
+	       .name		= "prorata_" POLICY_NAME);

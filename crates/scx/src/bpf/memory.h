@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where everything is kept: in one arena, memory that BPF and the loader share.
+ *
+ *   shared  ──  counters, cpus, list heads        (struct shared)
+ *   state   ──  the policy's                       (struct policy_state)
+ *   slots   ──  one per task, numbered 0, 1, 2 …   (struct slot)
+ *   events  ──  the ring of recorded events        (struct event), only with --record
+ *
+ * A task's number is kept, plus one, in p->scx.dsq_vtime, which the kernel leaves to us as long as
+ * no task is put into a queue ordered by virtual time: finding a slot costs one load. The other
+ * way, from a slot to the task_struct, goes through an array of references (task_refs), which costs
+ * a bounds check, where looking a pid up would cost 200 instructions and fail for exiting tasks.
+ *
+ * One lock guards all of it (lock.h). Known limit: on machines with many cpus and short quanta it is
+ * the bottleneck (a decision holds it for less than a microsecond).
+ */
+#ifndef PRORATA_MEMORY_H
+#define PRORATA_MEMORY_H
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARENA);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1 << 14);
+	__ulong(map_extra, 1ULL << 44);
+} arena SEC(".maps");
+
+struct task_ref {
+	struct task_struct __kptr *task;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_TASKS);
+	__type(key, u32);
+	__type(value, struct task_ref);
+} task_refs SEC(".maps");
+
+/* What a task is doing, as the policy and we see it. */
+enum task_state {
+	/* Not ours: the slot is free, or the task is in another scheduling class. */
+	TASK_OUT,
+	TASK_BLOCKED,
+	TASK_WAITING,
+	/* Picked: running on its cpu, or on the way to it. */
+	TASK_RUNNING,
+	/* Blocked for the policy, but running a quantum outside it. */
+	TASK_AWAY,
+};
+
+/* The policy's memory; the macros are the contract's. */
+#define POLICY_MEMORY \
+	static struct policy_state __arena *state; \
+	struct slot { \
+		struct policy_task policy; \
+		/* Quantum granted minus time used. Above 0 while a quantum is not over. */ \
+		s64 owed_ns; \
+		/* p->se.sum_exec_runtime when the ledger was brought up to date. */ \
+		u64 exec_ns; \
+		/* Time used since the last charge. */ \
+		u64 used_ns; \
+		/* When it began to wait, or was picked. */ \
+		u64 since_ns; \
+		/* Neighbours in the list of waiting tasks, by age; `newer` links free slots. */ \
+		u32 older, newer; \
+		u32 pid; \
+		u32 weight; \
+		/* Set by `weight set`; 0 if the nice value decides. */ \
+		u32 chosen_weight; \
+		/* The cpu that it is on or was picked for. */ \
+		u16 cpu; \
+		/* The cpu of the run queue that it was last put on. */ \
+		u16 home; \
+		u8 state; \
+		/* It must not run on every cpu. */ \
+		u8 confined; \
+		u8 yielded; \
+	}; \
+	static struct slot __arena *slots;
+
+#define STATE state
+#define TASK(id) (&slots[id].policy)
+
+/* A function that is verified once, whatever calls it: its arguments are numbers. */
+#define global_fn __noinline
+
+/*
+ * The verifier lets a program use the arena only if it mentions it. Every callback does so, here or
+ * in begin().
+ */
+#define use_arena() asm volatile("" :: "r"(&arena))
+
+static struct shared __arena *shared;
+static struct event __arena *events;
+
+/* For the loader: where they are in its memory. */
+u64 shared_address, counts_address, events_address;
+
+static u64 now_ns(void);
+static u64 quantum_ns(void);
+static void policy_broken(u32 line);
+
+
+/* One quantum, in ns. */
+const volatile u64 quantum = 5000000;
+/* A task that waits longer is run out of turn. */
+const volatile u64 rescue_ns = 10000000000ULL;
+const volatile bool recording;
+/* Cpus in use, and their numbers among them: the policy numbers cpus 0, 1, 2 … */
+const volatile u32 cpus_in_use = 1;
+const volatile u16 index_of_cpu[MAX_CPUS];
+const volatile u16 cpu_of_index[MAX_CPUS];
+
+static u32 index_of(s32 cpu)
+{
+	return index_of_cpu[cpu & (MAX_CPUS - 1)];
+}
+
+static s32 cpu_of(u32 index)
+{
+	return cpu_of_index[index & (MAX_CPUS - 1)];
+}
+
+#endif

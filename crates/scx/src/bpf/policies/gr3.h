@@ -1,0 +1,1089 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * GR3 and GR3MP, Group Ratio Round-Robin (Caprita, Chan, Nieh, Stein, Zheng, USENIX 2005).
+ *
+ * The rules and their reasons are in crates/core/src/policies/gr3, whose decisions this file
+ * takes one by one, with lists instead of slots. In short: tasks of one order (2^order <= weight <
+ * 2^(order+1)) form a group. Between groups: serve the group after the current one if the current
+ * one is ahead of it, else the heaviest. Within a group: round robin, with a deficit that carries
+ * fractions of a quantum. A choice that falls on a task running elsewhere gives it a frontlog, a
+ * quantum that it will run on its own cpu without asking.
+ *
+ * Worked example: weights 5, 2, 1 make three groups and run 1 1 2 1 1 1 2 3, then repeat. On two
+ * cpus weights 2, 3, 1 run as (1,2) (1,2) (3,2), then repeat.
+ *
+ * Known limits: a pick is O(1) amortised, but an arrival or departure that makes tasks infeasible
+ * searches one group of fewer than 2P tasks by repeated scans, O(P^2), with the lock held.
+ */
+#ifndef PRORATA_GR3_H
+#define PRORATA_GR3_H
+
+#define POLICY_NAME "gr3"
+
+#include "../wide.h"
+
+#define ORDERS 32
+/* The sentinel before and after the group list; it weighs nothing. */
+#define OUTSIDE 32
+/* "Every weight is feasible" and "every weight counts as 1" as caps. */
+#define CAP_NONE (~0ULL)
+
+struct policy_task {
+	/* Quanta that the task may still run in this round, times 2^order (times Q if capped). */
+	u64 deficit;
+	/* The ring of its group. */
+	u32 next, prev;
+	u32 weight;
+	/* The cpu that holds it: from the pick that returned it until that cpu's next pick. */
+	u32 holder;
+	/* When it was queued, among the tasks of a fresh queue. */
+	u32 arrival;
+	/* Quanta that it was granted, the cpu that will run them, its place among that cpu's. */
+	u32 frontlog, home, log_next, log_prev;
+	bool queued;
+	/* Queued, but to leave when its turn comes. */
+	bool blocked;
+	bool held;
+	/* Counts as the cap, and stands in the cap's group. */
+	bool capped;
+};
+
+struct group {
+	/* V*weight(next) - V(next)*weight with the next group of the list; -1 for the last. */
+	struct s128 lead;
+	/* Effective weight times the cap's denominator. Decreases along the list. */
+	u64 weight;
+	/* V = W + 1: quanta received plus one; only ratios matter. */
+	u64 work;
+	/* Total weight of the tasks that are not capped. */
+	u64 plain;
+	u32 capped;
+	/* The current task of the ring. */
+	u32 current;
+};
+
+struct gr3_cpu {
+	u32 task;
+	/* The task at home here whose frontlog is served next. */
+	u32 log_head;
+	u64 log_sum;
+};
+
+struct policy_state {
+	struct policy_counts counts;
+	struct group groups[ORDERS + 1];
+	/* Orders of the groups, heaviest first, ties in increasing order: list[1..=len]. */
+	u8 list[ORDERS + 2];
+	/* Where each order stands in the list; 0 for nowhere. */
+	u8 place[ORDERS + 1];
+	u32 len, at;
+	/* Nothing was chosen since the queue was last empty. */
+	bool fresh;
+	u32 cpus;
+	/* Queued tasks that are not blocked; those of them that a cpu holds (several cpus only). */
+	u32 runnable, held;
+	u64 frontlog_total;
+	/* Queued tasks by order of raw weight. */
+	u32 class_count[ORDERS];
+	u64 class_weight[ORDERS];
+	u32 class_present, count;
+	u64 load;
+	/* The cap: no weight counts for more than cap_feasible / cap_cpus. */
+	u64 cap_feasible, cap_cpus;
+	/* Queued tasks above the cap, in the order in which they came to be. */
+	u32 capped_count;
+	u32 capped[POLICY_CPUS + 2];
+	u32 arrivals;
+	/* Groups taken out of the list during an update of all. */
+	bool out[ORDERS];
+	struct gr3_cpu cpu[POLICY_CPUS];
+};
+
+POLICY_MEMORY
+
+/* --- the cap ------------------------------------------------------------------------------- */
+
+static __always_inline bool above_cap(u64 weight)
+{
+	return weight * STATE->cap_cpus > STATE->cap_feasible;
+}
+
+static __always_inline u32 cap_order(u64 feasible, u64 cpus)
+{
+	return ilog2(feasible / cpus) & 31;
+}
+
+/* The order of the group that a task is in. */
+static __always_inline u32 group_of(struct policy_task __arena *task)
+{
+	if (task->capped)
+		return cap_order(STATE->cap_feasible, STATE->cap_cpus);
+	return ilog2(task->weight) & 31;
+}
+
+/* A quantum in the units of the task's deficit, and the allotment of a round. */
+static __always_inline u64 one_quantum(struct policy_task __arena *task, u32 order)
+{
+	return (task->capped ? STATE->cap_cpus : 1) << (order & 31);
+}
+
+static __always_inline u64 allotment(struct policy_task __arena *task)
+{
+	return task->capped ? STATE->cap_feasible : task->weight;
+}
+
+/* --- the group list ------------------------------------------------------------------------ */
+
+static __always_inline struct group __arena *group_at(u32 place)
+{
+	return &STATE->groups[STATE->list[place] & 63];
+}
+
+static __always_inline void renumber(u32 first)
+{
+	u32 i;
+
+	bpf_for(i, first, STATE->len + 1)
+		STATE->place[STATE->list[i] & 63] = i;
+}
+
+/* True if a group of this weight and order stands before the group at a place. */
+static __always_inline bool precedes(u64 weight, u32 order, u32 place)
+{
+	u64 other = group_at(place)->weight;
+
+	return other < weight || (other == weight && order < STATE->list[place]);
+}
+
+/* Computes the leads of the places first..=last anew. */
+policy_fn u32 relead(u32 first, u32 last)
+{
+	u32 i;
+
+	bpf_for(i, first ? first : 1, last + 1) {
+		struct group __arena *group = group_at(i), *next = group_at(i + 1);
+
+		if (i < STATE->len) {
+			wide_cross(&group->lead, group->work, next->weight, next->work,
+				   group->weight);
+		} else {
+			group->lead.low = ~0ULL;
+			group->lead.high = -1;
+		}
+	}
+	return 0;
+}
+
+static __always_inline void weigh(struct group __arena *group)
+{
+	group->weight = group->plain * STATE->cap_cpus;
+	if (group->capped)
+		group->weight += group->capped * STATE->cap_feasible;
+}
+
+static __always_inline void take_out(u32 place)
+{
+	u32 i;
+
+	STATE->place[STATE->list[place] & 63] = 0;
+	bpf_for(i, place, STATE->len + 1)
+		STATE->list[i & 63] = STATE->list[(i + 1) & 63];
+	STATE->len--;
+	renumber(place);
+	if (place > 1)
+		relead(place - 1, place - 1);
+}
+
+/*
+ * Lowers every other group's work by c times its weight for one integer c: no lead and no later
+ * rescaling changes, so no decision does.
+ */
+policy_fn u32 renormalise(u32 except)
+{
+	u64 common = ~0ULL;
+	u32 i;
+
+	bpf_for(i, 1, STATE->len + 1) {
+		u64 ratio = group_at(i)->work / group_at(i)->weight;
+
+		if (i != except && ratio < common)
+			common = ratio;
+	}
+	bpf_for(i, 1, STATE->len + 1) {
+		if (i != except)
+			group_at(i)->work -= common * group_at(i)->weight;
+	}
+	return 0;
+}
+
+/* Sets the work of the group at a place in proportion to its neighbour's. */
+static __always_inline void rescale(u32 place)
+{
+	struct group __arena *group = group_at(place), *neighbour;
+
+	if (!STATE->fresh && STATE->len > 1) {
+		neighbour = group_at(place < STATE->len ? place + 1 : place - 1);
+		group->work = mul_div(neighbour->work, group->weight, neighbour->weight);
+		if (group->work >> 62) {
+			renormalise(place);
+			group->work = mul_div(neighbour->work, group->weight, neighbour->weight);
+		}
+	}
+	relead(place - 1, place);
+}
+
+policy_fn u32 put_back(u32 order)
+{
+	u64 weight = STATE->groups[order & 63].weight;
+	u32 place = STATE->len + 1, i;
+
+	bpf_for(i, 0, ORDERS) {
+		if (place <= 1 || !precedes(weight, order, place - 1))
+			break;
+		STATE->list[place & 63] = STATE->list[(place - 1) & 63];
+		place--;
+	}
+	STATE->list[place & 63] = order;
+	STATE->len++;
+	STATE->list[(STATE->len + 1) & 63] = OUTSIDE;
+	renumber(place);
+	rescale(place);
+	return 0;
+}
+
+/* Where to go on after a change: after the last violated pair, at the first if there is none. */
+static __always_inline void resume(void)
+{
+	u32 i;
+
+	STATE->at = 1;
+	bpf_for(i, 1, STATE->len + 1) {
+		if (is_positive(&group_at(i)->lead))
+			STATE->at = i + 1;
+	}
+	if (!STATE->len)
+		STATE->fresh = true;
+}
+
+/* The tasks of the group of this order have changed: moves it to its place and rescales it. */
+static void update_group(u32 order)
+{
+	struct group __arena *group = &STATE->groups[order & 63];
+	u32 place = STATE->place[order & 63];
+
+	weigh(group);
+	if ((place == 1 || !precedes(group->weight, order, place - 1)) &&
+	    (place == STATE->len || precedes(group->weight, order, place + 1))) {
+		rescale(place);
+	} else {
+		take_out(place);
+		put_back(order);
+	}
+	resume();
+}
+
+static __always_inline void insert_group(u32 order)
+{
+	weigh(&STATE->groups[order & 63]);
+	put_back(order);
+	resume();
+}
+
+static __always_inline void delete_group(u32 order)
+{
+	take_out(STATE->place[order & 63]);
+	resume();
+}
+
+/*
+ * The cap has changed, and tasks have moved. Takes the groups whose share changed out of the list
+ * and puts those that hold tasks back, in decreasing order.
+ */
+policy_fn u32 update_all_groups(u64 old_cpus)
+{
+	u32 i, order, kept = unknown_zero(old_cpus);
+
+	bpf_for(i, 1, STATE->len + 1) {
+		struct group __arena *group = group_at(i);
+		u64 old_weight = group->weight * STATE->cap_cpus;
+
+		order = STATE->list[i & 63] & 31;
+		weigh(group);
+		STATE->place[order] = 0;
+		STATE->out[order] = old_weight != group->weight * old_cpus;
+		if (!STATE->out[order]) {
+			kept++;
+			STATE->list[kept & 63] = order;
+		}
+	}
+	STATE->len = kept;
+	STATE->list[(kept + 1) & 63] = OUTSIDE;
+	renumber(1);
+	relead(1, kept);
+	bpf_for(i, 0, ORDERS) {
+		order = ORDERS - 1 - i;
+		if (STATE->out[order] && STATE->groups[order].weight)
+			put_back(order);
+		STATE->out[order] = false;
+	}
+	resume();
+	return 0;
+}
+
+/* The current group was chosen: counts its quantum and moves on. */
+static __always_inline void advance(void)
+{
+	u32 at = STATE->at;
+	struct group __arena *group = group_at(at), *previous = group_at(at - 1);
+
+	wide_add(&group->lead, group_at(at + 1)->weight);
+	group->work++;
+	wide_sub(&previous->lead, previous->weight);
+	STATE->at = is_positive(&group->lead) ? at + 1 : 1;
+	STATE->fresh = false;
+}
+
+/* --- rings --------------------------------------------------------------------------------- */
+
+static __always_inline void link_before(u32 id, u32 at)
+{
+	struct policy_task __arena *task = TASK(id), *after = TASK(at);
+
+	task->next = at;
+	task->prev = after->prev;
+	TASK(after->prev)->next = id;
+	after->prev = id;
+}
+
+/*
+ * Puts a task into the ring of its group, before the task `at`, or before the current one if `at`
+ * is NIL. True if the group is new; it is not in the list then.
+ */
+static __always_inline bool enter_ring(u32 id, u32 at)
+{
+	struct policy_task __arena *task = TASK(id);
+	u32 order;
+	struct group __arena *group;
+	bool new = false;
+
+	task->queued = true;
+	task->capped = above_cap(task->weight);
+	order = group_of(task);
+	group = &STATE->groups[order];
+	if (group->plain || group->capped) {
+		task->deficit = 0;
+		link_before(id, at == NIL ? group->current : at);
+	} else {
+		task->deficit = allotment(task);
+		task->next = task->prev = id;
+		group->current = id;
+		if (!STATE->place[order]) {
+			group->work = 1;
+			group->weight = 0;
+			new = true;
+		}
+	}
+	if (task->capped)
+		group->capped++;
+	else
+		group->plain += task->weight;
+	return new;
+}
+
+/* Makes a task the first one of a ring that nothing was chosen from. */
+static __always_inline void start_ring(u32 order, u32 id)
+{
+	STATE->groups[order & 63].current = id;
+	TASK(id)->deficit = allotment(TASK(id));
+}
+
+/* Takes a task out of the ring of the group of this order. False if that is empty now. */
+static __always_inline bool leave_ring(u32 id, u32 order)
+{
+	struct policy_task __arena *task = TASK(id);
+	struct group __arena *group = &STATE->groups[order & 63];
+	u32 next = task->next, prev = task->prev;
+	bool left = next != id;
+
+	TASK(prev)->next = next;
+	TASK(next)->prev = prev;
+	task->queued = false;
+	if (task->capped)
+		group->capped--;
+	else
+		group->plain -= task->weight;
+	if (group->current == id) {
+		group->current = prev;
+		if (STATE->fresh && left)
+			start_ring(order, next);
+	}
+	return left;
+}
+
+/* --- frontlogs ----------------------------------------------------------------------------- */
+
+static __always_inline void grant(u32 id, u32 cpu, u32 quanta)
+{
+	struct policy_task __arena *task = TASK(id), *after;
+
+	if (!task->frontlog) {
+		u32 head = STATE->cpu[cpu & (POLICY_CPUS - 1)].log_head;
+
+		task->home = cpu;
+		if (head == NIL) {
+			task->log_next = task->log_prev = id;
+			STATE->cpu[cpu & (POLICY_CPUS - 1)].log_head = id;
+		} else {
+			after = TASK(head);
+			task->log_next = head;
+			task->log_prev = after->log_prev;
+			TASK(after->log_prev)->log_next = id;
+			after->log_prev = id;
+		}
+	}
+	task->frontlog += quanta;
+	STATE->cpu[task->home & (POLICY_CPUS - 1)].log_sum += quanta;
+	STATE->frontlog_total += quanta;
+	STATE->counts.frontlogs += quanta;
+}
+
+/* Takes a task off the queue of its frontlog's home. */
+static __always_inline void retire(struct policy_task __arena *task, u32 id)
+{
+	struct gr3_cpu __arena *home = &STATE->cpu[task->home & (POLICY_CPUS - 1)];
+
+	TASK(task->log_prev)->log_next = task->log_next;
+	TASK(task->log_next)->log_prev = task->log_prev;
+	if (home->log_head == id)
+		home->log_head = task->log_next == id ? NIL : task->log_next;
+	task->frontlog = 0;
+}
+
+static __always_inline void discard(u32 id)
+{
+	struct policy_task __arena *task = TASK(id);
+
+	if (!task->frontlog)
+		return;
+	STATE->cpu[task->home & (POLICY_CPUS - 1)].log_sum -= task->frontlog;
+	STATE->frontlog_total -= task->frontlog;
+	retire(task, id);
+}
+
+/* The task that a cpu runs for its frontlog, if one could run now; a quantum less is left of it. */
+policy_fn u32 serve(u32 cpu)
+{
+	struct gr3_cpu __arena *home = &STATE->cpu[cpu & (POLICY_CPUS - 1)];
+	u32 head = home->log_head, id = head, i;
+	struct policy_task __arena *task;
+
+	if (head == NIL)
+		return NIL;
+	bpf_for(i, 0, POLICY_TASKS) {
+		task = TASK(id);
+		if (!task->blocked && !task->held)
+			goto found;
+		id = task->log_next;
+		if (id == head)
+			break;
+	}
+	return NIL;
+found:
+	task = TASK(id);
+	home->log_head = task->log_next;
+	home->log_sum--;
+	STATE->frontlog_total--;
+	task->frontlog--;
+	if (!task->frontlog)
+		retire(task, id);
+	return id;
+}
+
+policy_fn u32 shortest_log(void)
+{
+	u64 least = ~0ULL;
+	u32 cpu = unknown_zero(STATE->cpus), i;
+
+	bpf_for(i, 0, STATE->cpus) {
+		u64 sum = STATE->cpu[i & (POLICY_CPUS - 1)].log_sum;
+
+		if (sum < least) {
+			least = sum;
+			cpu = i;
+		}
+	}
+	return cpu;
+}
+
+/* An arrival's share of the frontlogs: F_T * effective weight / total weight, rounded down. */
+static __always_inline void grant_arrival(u32 id)
+{
+	u64 weight = TASK(id)->weight * STATE->cap_cpus, total = 0, share;
+	u32 i;
+
+	if (!STATE->frontlog_total)
+		return;
+	if (weight > STATE->cap_feasible)
+		weight = STATE->cap_feasible;
+	bpf_for(i, 1, STATE->len + 1)
+		total += group_at(i)->weight;
+	share = mul_div(STATE->frontlog_total, weight, total);
+	if (share)
+		grant(id, shortest_log(), share);
+}
+
+/* --- readjustment -------------------------------------------------------------------------- */
+
+/* The largest weight below `below` in the class of an order; 0 if there is none. */
+policy_fn u32 largest_below(u32 order, u64 below)
+{
+	struct group __arena *group = &STATE->groups[order & 31];
+	u32 id = group->current, first = id, largest = unknown_zero(id), i;
+
+	if (STATE->place[order & 31]) {
+		bpf_for(i, 0, 4 * POLICY_CPUS) {
+			struct policy_task __arena *task = TASK(id);
+
+			if (!task->capped && task->weight < below && task->weight > largest)
+				largest = task->weight;
+			id = task->next;
+			if (id == first)
+				break;
+		}
+	}
+	bpf_for(i, 0, STATE->capped_count) {
+		u32 weight = TASK(STATE->capped[i & 1023])->weight;
+
+		if (weight < below && weight > largest && (ilog2(weight) & 31) == (order & 31))
+			largest = weight;
+	}
+	return largest;
+}
+
+/* How many tasks of the class of an order have this weight. */
+policy_fn u32 count_equal(u32 order, u32 weight)
+{
+	struct group __arena *group = &STATE->groups[order & 31];
+	u32 id = group->current, first = id, count = unknown_zero(id), i;
+
+	if (STATE->place[order & 31]) {
+		bpf_for(i, 0, 4 * POLICY_CPUS) {
+			struct policy_task __arena *task = TASK(id);
+
+			count += !task->capped && task->weight == weight;
+			id = task->next;
+			if (id == first)
+				break;
+		}
+	}
+	bpf_for(i, 0, STATE->capped_count)
+		count += TASK(STATE->capped[i & 1023])->weight == weight;
+	return count;
+}
+
+/* GR3 section 3.3. Sets the cap; true if it changed. */
+policy_fn u32 find_cap(void)
+{
+	u64 total = STATE->load, feasible = CAP_NONE, below = ~0ULL, cap_cpus = 1;
+	u32 infeasible = unknown_zero(total), order = 0, present = STATE->class_present, cpus = STATE->cpus;
+	bool search = false, changed;
+	u32 i, j;
+
+	if (STATE->count <= cpus) {
+		feasible = 1;
+		goto set;
+	}
+	bpf_for(i, 0, ORDERS) {
+		u32 left, count;
+		u64 weight;
+
+		if (!present)
+			break;
+		order = ilog2(present) & 31;
+		count = STATE->class_count[order];
+		weight = STATE->class_weight[order];
+		left = cpus - infeasible;
+		if (count >= left || (1ULL << order) * (left - count) <= total - weight) {
+			search = count < 2 * left && ((2ULL << order) - 1) * left > total;
+			break;
+		}
+		infeasible += count;
+		total -= weight;
+		present &= ~(1u << order);
+	}
+	bpf_for(i, 0, 2 * POLICY_CPUS) {
+		u32 weight, copies;
+
+		if (!search)
+			break;
+		weight = largest_below(order, below);
+		copies = weight ? count_equal(order, weight) : 0;
+		if (!copies)
+			break;
+		bpf_for(j, 0, copies) {
+			if (infeasible == cpus || (u64)weight * (cpus - infeasible) <= total) {
+				search = false;
+				break;
+			}
+			infeasible++;
+			total -= weight;
+		}
+		below = weight;
+	}
+	if (infeasible) {
+		feasible = total;
+		cap_cpus = cpus - infeasible;
+	}
+set:
+	changed = feasible != STATE->cap_feasible || cap_cpus != STATE->cap_cpus;
+	STATE->cap_feasible = feasible;
+	STATE->cap_cpus = cap_cpus;
+	return changed;
+}
+
+/* Moves a task from the group of this order to that of its effective weight, as an arrival. */
+policy_fn u32 shift(u32 id, u32 order)
+{
+	leave_ring(id, order);
+	if (enter_ring(id, NIL)) {
+		/* It counts from the update of all groups on. */
+		u32 new = group_of(TASK(id));
+
+		STATE->len++;
+		STATE->list[STATE->len & 63] = new;
+		STATE->list[(STATE->len + 1) & 63] = OUTSIDE;
+		STATE->place[new & 31] = STATE->len;
+	}
+	return 0;
+}
+
+/* Appends the tasks above the cap that are not in `capped`. */
+policy_fn u32 find_exceeding(void)
+{
+	u32 missing, i, j;
+
+	if (STATE->cap_feasible == CAP_NONE)
+		return 0;
+	if (STATE->count <= STATE->cpus)
+		missing = STATE->count;
+	else
+		missing = STATE->cpus - STATE->cap_cpus - STATE->capped_count;
+	bpf_for(i, 0, ORDERS) {
+		u32 order = ORDERS - 1 - i, id, first;
+
+		if (!missing || order < cap_order(STATE->cap_feasible, STATE->cap_cpus))
+			break;
+		if (!STATE->place[order])
+			continue;
+		first = id = STATE->groups[order].current;
+		bpf_for(j, 0, 4 * POLICY_CPUS) {
+			struct policy_task __arena *task = TASK(id);
+
+			if (!task->capped && above_cap(task->weight)) {
+				STATE->capped[STATE->capped_count & 1023] = id;
+				STATE->capped_count++;
+				missing--;
+			}
+			id = task->next;
+			if (id == first)
+				break;
+		}
+	}
+	return 0;
+}
+
+/* Sorts capped[from..] by id, or by arrival. */
+policy_fn u32 sort_capped(u32 from, u32 by_arrival)
+{
+	u32 i, j;
+
+	bpf_for(i, from + 1, STATE->capped_count) {
+		u32 id = STATE->capped[i & 1023], at = i;
+		u32 key = by_arrival ? TASK(id)->arrival : id;
+
+		bpf_for(j, 0, POLICY_CPUS) {
+			u32 before;
+
+			if (at <= from)
+				break;
+			before = STATE->capped[(at - 1) & 1023];
+			if ((by_arrival ? TASK(before)->arrival : before) <= key)
+				break;
+			STATE->capped[at & 1023] = before;
+			at--;
+		}
+		STATE->capped[at & 1023] = id;
+	}
+	return 0;
+}
+
+/* Moves the tasks that the new cap no longer concerns to the groups of their own weights. */
+policy_fn u32 uncap(u32 old_order)
+{
+	u32 staying = unknown_zero(old_order), i;
+
+	bpf_for(i, 0, STATE->capped_count) {
+		u32 id = STATE->capped[i & 1023];
+
+		if (above_cap(TASK(id)->weight)) {
+			STATE->capped[staying & 1023] = id;
+			staying++;
+		} else {
+			shift(id, old_order);
+		}
+	}
+	STATE->capped_count = staying;
+	return staying;
+}
+
+/* The tasks that stay capped count as the new cap. */
+policy_fn u32 recap(u32 staying, u32 old_order, u64 old_cpus)
+{
+	bool moves = old_order != cap_order(STATE->cap_feasible, STATE->cap_cpus);
+	u32 i;
+
+	bpf_for(i, 0, staying) {
+		u32 id = STATE->capped[i & 1023];
+		struct policy_task __arena *task = TASK(id);
+
+		if (moves)
+			shift(id, old_order);
+		else
+			task->deficit = mul_div(task->deficit, STATE->cap_cpus, old_cpus);
+	}
+	return 0;
+}
+
+/* The first task of a ring, from `from` on, that arrived after a task; `first` if none did. */
+policy_fn u32 later_arrival(u32 id, u32 first, u32 from)
+{
+	u32 arrival = TASK(id)->arrival, at = from == NIL ? first : from, i;
+
+	bpf_for(i, 0, POLICY_TASKS) {
+		if (TASK(at)->arrival >= arrival)
+			break;
+		at = TASK(at)->next;
+		if (at == first)
+			break;
+	}
+	return at;
+}
+
+/* Moves the newly capped tasks of a fresh queue into the cap's ring in order of arrival. */
+policy_fn u32 merge(u32 staying)
+{
+	u32 order = cap_order(STATE->cap_feasible, STATE->cap_cpus), last = NIL, i;
+	struct group __arena *group = &STATE->groups[order];
+
+	bpf_for(i, staying, STATE->capped_count) {
+		u32 id = STATE->capped[i & 1023], first = NIL, at = NIL;
+
+		leave_ring(id, ilog2(TASK(id)->weight) & 31);
+		if (group->plain || group->capped) {
+			first = group->current;
+			at = later_arrival(id, first, last);
+		}
+		if (enter_ring(id, at)) {
+			STATE->len++;
+			STATE->list[STATE->len & 63] = order;
+			STATE->list[(STATE->len + 1) & 63] = OUTSIDE;
+			STATE->place[order & 31] = STATE->len;
+		}
+		if (at != NIL && at == first && TASK(at)->arrival > TASK(id)->arrival) {
+			TASK(at)->deficit = 0;
+			start_ring(order, id);
+		}
+		last = id;
+	}
+	return 0;
+}
+
+policy_fn u32 readjust(void)
+{
+	u64 old_feasible = STATE->cap_feasible, old_cpus = STATE->cap_cpus;
+	u32 old_order = cap_order(old_feasible, old_cpus), staying, i;
+
+	if (!find_cap())
+		return 0;
+	STATE->counts.readjustments++;
+	staying = uncap(old_order);
+	find_exceeding();
+	sort_capped(staying, STATE->fresh);
+	if (STATE->fresh) {
+		merge(staying);
+	} else {
+		bpf_for(i, staying, STATE->capped_count) {
+			u32 id = STATE->capped[i & 1023];
+
+			shift(id, ilog2(TASK(id)->weight) & 31);
+		}
+	}
+	if (old_feasible != CAP_NONE)
+		recap(staying, old_order, old_cpus);
+	update_all_groups(old_cpus);
+	return 0;
+}
+
+/* --- arrival and departure ----------------------------------------------------------------- */
+
+static __always_inline void arrive(u32 id)
+{
+	struct policy_task __arena *task = TASK(id);
+	u32 class = ilog2(task->weight) & 31;
+
+	STATE->class_count[class]++;
+	STATE->class_weight[class] += task->weight;
+	STATE->class_present |= 1u << class;
+	STATE->count++;
+	STATE->load += task->weight;
+	task->arrival = STATE->arrivals++;
+	if (enter_ring(id, NIL))
+		insert_group(group_of(task));
+	else
+		update_group(group_of(task));
+	if (task->capped) {
+		STATE->capped[STATE->capped_count & 1023] = id;
+		STATE->capped_count++;
+	}
+	if (STATE->cpus > 1 && !STATE->fresh) {
+		if (STATE->count > STATE->cpus)
+			readjust();
+		grant_arrival(id);
+	}
+}
+
+policy_fn u32 uncount_capped(u32 id)
+{
+	u32 kept = unknown_zero(id), i;
+
+	bpf_for(i, 0, STATE->capped_count) {
+		u32 other = STATE->capped[i & 1023];
+
+		if (other != id) {
+			STATE->capped[kept & 1023] = other;
+			kept++;
+		}
+	}
+	STATE->capped_count = kept;
+	return 0;
+}
+
+/* The task is queued no longer. If a cpu holds it, it still does. */
+policy_fn u32 leave(u32 id)
+{
+	struct policy_task __arena *task = TASK(id);
+	u32 class = ilog2(task->weight) & 31, order = group_of(task);
+
+	discard(id);
+	STATE->class_count[class]--;
+	STATE->class_weight[class] -= task->weight;
+	if (!STATE->class_count[class])
+		STATE->class_present &= ~(1u << class);
+	STATE->count--;
+	STATE->load -= task->weight;
+	if (task->capped)
+		uncount_capped(id);
+	if (leave_ring(id, order))
+		update_group(order);
+	else
+		delete_group(order);
+	if (!STATE->count) {
+		STATE->cap_feasible = CAP_NONE;
+		STATE->cap_cpus = 1;
+		STATE->arrivals = 0;
+	} else if (STATE->cpus > 1 && !STATE->fresh && STATE->count > STATE->cpus) {
+		readjust();
+	}
+	return 0;
+}
+
+/* --- picking ------------------------------------------------------------------------------- */
+
+/* One decision of the uniprocessor algorithm. A runnable task is queued. */
+static __always_inline u32 choose(void)
+{
+	u32 i;
+
+	bpf_for(i, 0, POLICY_TASKS) {
+		u32 order = STATE->list[STATE->at & 63] & 31, id;
+		struct group __arena *group = &STATE->groups[order];
+		struct policy_task __arena *task;
+		bool stays;
+
+		id = group->current;
+		task = TASK(id);
+		stays = task->deficit >= one_quantum(task, order);
+		if (!stays) {
+			id = task->next;
+			task = TASK(id);
+		}
+		if (task->blocked) {
+			task->blocked = false;
+			leave(id);
+			continue;
+		}
+		if (!stays)
+			task->deficit += allotment(task);
+		task->deficit -= one_quantum(task, order);
+		policy_assert(task->deficit < 2 * one_quantum(task, order));
+		group->current = id;
+		advance();
+		STATE->counts.choices++;
+		return id;
+	}
+	return NIL;
+}
+
+static __always_inline u32 hold(u32 cpu, u32 id)
+{
+	struct policy_task __arena *task = TASK(id);
+
+	task->held = true;
+	task->holder = cpu;
+	STATE->cpu[cpu & (POLICY_CPUS - 1)].task = id;
+	STATE->held++;
+	return id;
+}
+
+/* The task that a cpu held, which it holds no longer. */
+static __always_inline u32 release_cpu(u32 cpu)
+{
+	u32 id = STATE->cpu[cpu & (POLICY_CPUS - 1)].task;
+
+	if (id == NIL)
+		return NIL;
+	STATE->cpu[cpu & (POLICY_CPUS - 1)].task = NIL;
+	TASK(id)->held = false;
+	STATE->held--;
+	return id;
+}
+
+policy_fn u32 policy_pick(u32 cpu)
+{
+	bool crowded = STATE->runnable > STATE->cpus;
+	u32 previous, id, i;
+
+	if (STATE->cpus == 1)
+		return STATE->runnable ? choose() : NIL;
+	previous = release_cpu(cpu);
+	id = serve(cpu);
+	if (id != NIL)
+		return hold(cpu, id);
+	if (!crowded && previous != NIL)
+		return hold(cpu, previous);
+	if (STATE->runnable == STATE->held)
+		return NIL;
+	if (STATE->fresh)
+		readjust();
+	bpf_for(i, 0, 1 << 20) {
+		struct policy_task __arena *task;
+
+		id = choose();
+		if (id == NIL)
+			break;
+		task = TASK(id);
+		if (!task->held)
+			return hold(cpu, id);
+		if (crowded)
+			grant(id, task->holder, 1);
+	}
+	return NIL;
+}
+
+/* --- the rest of the contract -------------------------------------------------------------- */
+
+policy_fn u32 policy_init(u32 cpus)
+{
+	u32 i;
+
+	STATE->cpus = cpus;
+	STATE->fresh = true;
+	STATE->at = 1;
+	STATE->cap_feasible = CAP_NONE;
+	STATE->cap_cpus = 1;
+	STATE->list[0] = STATE->list[1] = OUTSIDE;
+	bpf_for(i, 0, POLICY_CPUS) {
+		STATE->cpu[i].task = NIL;
+		STATE->cpu[i].log_head = NIL;
+	}
+	return 0;
+}
+
+policy_fn u32 policy_add(u32 id, u32 weight)
+{
+	struct policy_task __arena *task = TASK(id);
+
+	task->weight = weight;
+	task->holder = NIL;
+	task->frontlog = 0;
+	task->queued = task->blocked = task->held = task->capped = false;
+	return 0;
+}
+
+policy_fn u32 policy_remove(u32 id)
+{
+	struct policy_task __arena *task = TASK(id);
+
+	if (!task->queued)
+		return 0;
+	if (task->held)
+		release_cpu(task->holder);
+	if (!task->blocked)
+		STATE->runnable--;
+	task->blocked = false;
+	leave(id);
+	return 0;
+}
+
+policy_fn u32 policy_set_weight(u32 id, u32 weight)
+{
+	struct policy_task __arena *task = TASK(id);
+
+	if (weight == task->weight)
+		return 0;
+	if (!task->queued) {
+		task->weight = weight;
+		return 0;
+	}
+	leave(id);
+	task->weight = weight;
+	arrive(id);
+	return 0;
+}
+
+policy_fn u32 policy_wake(u32 id)
+{
+	struct policy_task __arena *task = TASK(id);
+
+	if (task->queued)
+		task->blocked = false;
+	else
+		arrive(id);
+	STATE->runnable++;
+	return 0;
+}
+
+/* Lazy: the task stays queued until its turn, with at most one quantum of credit. */
+policy_fn u32 policy_block(u32 id)
+{
+	struct policy_task __arena *task = TASK(id);
+	u64 one = one_quantum(task, group_of(task));
+
+	if (task->held)
+		release_cpu(task->holder);
+	task->blocked = true;
+	if (task->deficit > one)
+		task->deficit = one;
+	STATE->runnable--;
+	return 0;
+}
+
+/* A quantum that was granted is used up: the group was charged when the task was chosen. */
+policy_fn u32 policy_charge(u32 id, u64 used_ns)
+{
+	(void)id;
+	(void)used_ns;
+	return 0;
+}
+
+#endif

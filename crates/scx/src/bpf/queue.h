@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The states of tasks, and the policy's part in each change of state. Everything here runs with
+ * the lock held.
+ *
+ *            enable          join           pick
+ *     OUT ───────► BLOCKED ───────► WAITING ─────► RUNNING
+ *      ▲             ▲  ▲              │ ▲            │
+ *      └───disable───┘  └──────part────┘ └────end─────┘
+ *                    │
+ *                    └ AWAY: blocked for the policy, but running a quantum outside it
+ *
+ * Worked example: a task bound to cpu 0 is picked by cpu 1. Its quantum is charged and it parts
+ * from the policy (send_away); cpu 0 runs it for a quantum beside its own task; then it joins
+ * again. It got the quantum that it was picked for, on the cpu where it may run.
+ *
+ * Known limits: tasks bound to one cpu share what that cpu gives them first come, first served,
+ * and none of its own picks can stop that: bind more weight to a cpu than it can serve, and the
+ * other tasks of that cpu make room.
+ *
+ * Rescue: a task that has waited `rescue_ns` is run out of turn for one quantum, at most every
+ * second decision of a cpu. It keeps the debt, so that shares stay exact in the long run unless a
+ * task's share is below a quantum in `rescue_ns`; the error of other tasks grows by at most one
+ * quantum for each rescue outstanding.
+ */
+#ifndef PRORATA_QUEUE_H
+#define PRORATA_QUEUE_H
+
+static u64 now_ns(void)
+{
+	return shared->now_ns;
+}
+
+static u64 quantum_ns(void)
+{
+	return quantum;
+}
+
+static void policy_broken(u32 line)
+{
+	scx_bpf_error("the policy's invariant in line %u does not hold", line);
+}
+
+/* --- the list of waiting tasks by age ------------------------------------------------------- */
+
+static void age_append(struct slot __arena *slot, u32 id)
+{
+	slot->since_ns = shared->now_ns;
+	slot->newer = NIL;
+	slot->older = shared->newest;
+	if (shared->newest == NIL)
+		shared->oldest = id;
+	else
+		slots[shared->newest].newer = id;
+	shared->newest = id;
+	shared->waiting++;
+}
+
+static void age_remove(struct slot __arena *slot)
+{
+	if (slot->older == NIL)
+		shared->oldest = slot->newer;
+	else
+		slots[slot->older].newer = slot->newer;
+	if (slot->newer == NIL)
+		shared->newest = slot->older;
+	else
+		slots[slot->newer].older = slot->older;
+	shared->waiting--;
+}
+
+static void note_wait(struct slot __arena *slot)
+{
+	u64 waited_ns = shared->now_ns - slot->since_ns;
+
+	if (waited_ns > shared->stats.longest_wait_ns)
+		shared->stats.longest_wait_ns = waited_ns;
+}
+
+/* --- changes of state ------------------------------------------------------------------------ */
+
+global_fn u32 join(u32 id)
+{
+	struct slot __arena *slot = &slots[id];
+
+	slot->state = TASK_WAITING;
+	age_append(slot, id);
+	record(EVENT_WAKE, id, 0, 0, 0);
+	policy_wake(id);
+	return 0;
+}
+
+global_fn u32 part(u32 id)
+{
+	struct slot __arena *slot = &slots[id];
+
+	age_remove(slot);
+	slot->state = TASK_BLOCKED;
+	record(EVENT_BLOCK, id, 0, 0, 0);
+	policy_block(id);
+	return 0;
+}
+
+/* The quantum of a running task is over; `cut_short` if the task ended it itself. */
+global_fn u32 end_quantum(u32 id, u32 cut_short)
+{
+	struct slot __arena *slot = &slots[id];
+	u64 charged_ns = ledger_used(slot, cut_short);
+
+	shared->cpu[slot->cpu].task = NIL;
+	shared->running--;
+	slot->state = TASK_WAITING;
+	age_append(slot, id);
+	record(EVENT_CHARGE, id, slot->cpu, charged_ns, slot->used_ns);
+	slot->used_ns = 0;
+	policy_charge(id, charged_ns);
+	return 0;
+}
+
+/* The cpu's next task, now running; NIL if there is none. */
+global_fn u32 pick(u32 cpu)
+{
+	u32 id = policy_pick(cpu);
+	struct slot __arena *slot;
+
+	record(EVENT_PICK, id, cpu, 0, 0);
+	shared->stats.picks++;
+	if (id == NIL) {
+		shared->stats.idle_picks++;
+		return NIL;
+	}
+	slot = &slots[id];
+	note_wait(slot);
+	age_remove(slot);
+	slot->state = TASK_RUNNING;
+	slot->since_ns = shared->now_ns;
+	shared->cpu[cpu].task = id;
+	shared->running++;
+	ledger_grant(slot);
+	return id;
+}
+
+/* A waiting task runs outside the policy for a quantum. */
+global_fn u32 send_away(u32 id, u32 why)
+{
+	struct slot __arena *slot = &slots[id];
+
+	record(EVENT_AWAY, id, slot->home, why, 0);
+	part(id);
+	slot->state = TASK_AWAY;
+	return 0;
+}
+
+/* A task that was picked for a cpu on which it must not run, or that a cpu cannot run now. */
+global_fn u32 give_back(u32 id)
+{
+	end_quantum(id, false);
+	/* Only a task that blocks is free of the cpu at once: see the trait's `pick`. */
+	part(id);
+	join(id);
+	return 0;
+}
+
+/* The task leaves the policy, for whatever reason. */
+global_fn u32 forget(u32 id)
+{
+	struct slot __arena *slot = &slots[id];
+
+	if (slot->state == TASK_OUT)
+		return 0;
+	if (slot->state == TASK_RUNNING)
+		end_quantum(id, true);
+	if (slot->state == TASK_WAITING)
+		age_remove(slot);
+	slot->state = TASK_OUT;
+	record(EVENT_REMOVE, id, 0, 0, 0);
+	policy_remove(id);
+	return 0;
+}
+
+/* --- idle cpus ------------------------------------------------------------------------------- */
+
+static void set_idle(u32 cpu, bool idle)
+{
+	u64 bit = 1ULL << (cpu & 63);
+
+	if (idle)
+		shared->idle[(cpu / 64) & 7] |= bit;
+	else
+		shared->idle[(cpu / 64) & 7] &= ~bit;
+}
+
+static bool is_idle(u32 cpu)
+{
+	return shared->idle[(cpu / 64) & 7] >> (cpu & 63) & 1;
+}
+
+/* An idle cpu, `home` if it is; NIL if there is none. Only `home` will do for a confined task. */
+global_fn u32 find_idle(u32 home, u32 confined)
+{
+	u32 word;
+
+	if (is_idle(home))
+		return home;
+	if (confined)
+		return NIL;
+	bpf_for(word, 0, (cpus_in_use + 63) / 64) {
+		u64 bits = shared->idle[word & 7];
+
+		if (bits)
+			return word * 64 + ilog2(bits);
+	}
+	return NIL;
+}
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Slots: a task has one from init_task to exit_task, numbered from 0 in the order of allocation,
+ * freed ones first.
+ *
+ * Known limit: the 32769th task and later ones have no slot; they run beside the policy, first
+ * come, first served, and are counted (crowded_out).
+ */
+#ifndef PRORATA_TASK_H
+#define PRORATA_TASK_H
+
+/* The number of a task's slot; NIL if it has none. */
+static u32 slot_of(const struct task_struct *p)
+{
+	/* 0 becomes NIL. */
+	return (u32)p->scx.dsq_vtime - 1;
+}
+
+/* Takes a slot off the free list, with the lock held; NIL if there is none. */
+static u32 take_slot(void)
+{
+	u32 id = shared->free_slot;
+
+	if (id == NIL)
+		shared->stats.crowded_out++;
+	else
+		shared->free_slot = slots[id].newer;
+	return id;
+}
+
+static void free_slot(u32 id)
+{
+	slots[id].newer = shared->free_slot;
+	shared->free_slot = id;
+}
+
+/* The task of a slot, valid until the program returns. */
+static struct task_struct *task_of(u32 id)
+{
+	struct task_ref *ref = bpf_map_lookup_elem(&task_refs, &id);
+
+	return ref ? ref->task : NULL;
+}
+
+/* True if the task is allowed on every cpu right now. */
+static bool is_confined(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed < cpus_in_use || is_migration_disabled(p);
+}
+
+static bool can_run_on(const struct task_struct *p, s32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+	       (!is_migration_disabled(p) || scx_bpf_task_cpu(p) == cpu);
+}
+
+static s32 task_begin(struct task_struct *p, bool forked)
+{
+	struct task_struct *old, *own, *parent;
+	struct slot __arena *slot;
+	struct task_ref *ref;
+	u32 id, parent_id = NIL;
+	unsigned long flags;
+
+	use_arena();
+	if (forked) {
+		parent = bpf_get_current_task_btf();
+		parent_id = slot_of(parent);
+	}
+	lock_irq(flags);
+	id = take_slot();
+	if (id != NIL) {
+		slot = &slots[id];
+		slot->state = TASK_OUT;
+		slot->owed_ns = 0;
+		slot->used_ns = 0;
+		slot->pid = p->pid;
+		slot->weight = 0;
+		slot->chosen_weight = parent_id == NIL ? 0 : slots[parent_id].chosen_weight;
+	}
+	unlock_irq(flags);
+	scx_bpf_task_set_dsq_vtime(p, ((u64)id + 1) & 0xffffffff);
+	if (id == NIL)
+		return 0;
+	ref = bpf_map_lookup_elem(&task_refs, &id);
+	own = bpf_task_acquire(p);
+	if (!ref || !own) {
+		if (own)
+			bpf_task_release(own);
+		return -ENOENT;
+	}
+	old = bpf_kptr_xchg(&ref->task, own);
+	if (old)
+		bpf_task_release(old);
+	return 0;
+}
+
+static void task_end(struct task_struct *p)
+{
+	u32 id = slot_of(p);
+	struct task_struct *old;
+	struct task_ref *ref;
+	unsigned long flags;
+
+	use_arena();
+	if (id == NIL)
+		return;
+	scx_bpf_task_set_dsq_vtime(p, 0);
+	ref = bpf_map_lookup_elem(&task_refs, &id);
+	if (ref) {
+		old = bpf_kptr_xchg(&ref->task, NULL);
+		if (old)
+			bpf_task_release(old);
+	}
+	lock_irq(flags);
+	free_slot(id);
+	unlock_irq(flags);
+}
+
+#endif

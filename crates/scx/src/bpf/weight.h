@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A task's weight: that of its nice value by the kernel's table, unless `weight set` chose one.
+ *
+ * Two hogs of nice 0 and 5 weigh 1024 and 335: on one cpu they get 75 % and 25 %. A chosen weight
+ * is inherited by the task's children and survives exec.
+ *
+ * Known limit: cgroup cpu.weight is not honoured. A group would be an entity of an outer policy
+ * whose picks lead to the group's own; task_weight is where a task's group would be found.
+ */
+#ifndef PRORATA_WEIGHT_H
+#define PRORATA_WEIGHT_H
+
+#define NICE_LEVELS 40
+/* The static priority of nice -20. */
+#define PRIO_OF_NICE_MIN 100
+#define POLICY_SCHED_IDLE 5
+#define WEIGHT_SCHED_IDLE 3
+
+/* Each level is 1.25 times the next; nice 0 is 1024 (the kernel's sched_prio_to_weight). */
+static const u32 weight_of_nice[NICE_LEVELS] = {
+	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916,
+	 9548,  7620,  6100,  4904,  3906,  3121,  2501,  1991,  1586,  1277,
+	 1024,   820,   655,   526,   423,   335,   272,   215,   172,   137,
+	  110,    87,    70,    56,    45,    36,    29,    23,    18,    15,
+};
+
+static u32 nice_weight(const struct task_struct *p)
+{
+	u32 level = p->static_prio - PRIO_OF_NICE_MIN;
+
+	if (p->policy == POLICY_SCHED_IDLE)
+		return WEIGHT_SCHED_IDLE;
+	if (level >= NICE_LEVELS)
+		level = NICE_LEVELS / 2;
+	return weight_of_nice[level];
+}
+
+static u32 task_weight(const struct slot __arena *slot, const struct task_struct *p)
+{
+	return slot->chosen_weight ? slot->chosen_weight : nice_weight(p);
+}
+
+/* Gives a task its weight, with the lock held. */
+static void reweight(struct slot __arena *slot, u32 id, u32 weight)
+{
+	if (weight == slot->weight)
+		return;
+	slot->weight = weight;
+	if (slot->state == TASK_OUT)
+		return;
+	record(EVENT_WEIGHT, id, 0, weight, 0);
+	policy_set_weight(id, weight);
+}
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Numbers of 128 bits, which BPF has no instructions for.
+ *
+ * Nothing here branches: the verifier would follow both sides of every carry. The carry of
+ * sum = a + b is the top bit of (a & b) | ((a | b) & ~sum): of two top bits that are set, or of one
+ * that the sum has lost.
+ */
+#ifndef PRORATA_WIDE_H
+#define PRORATA_WIDE_H
+
+/* A signed number, two's complement. */
+struct s128 {
+	u64 low;
+	s64 high;
+};
+
+static __always_inline u64 carry_of(u64 a, u64 b, u64 sum)
+{
+	return ((a & b) | ((a | b) & ~sum)) >> 63;
+}
+
+/* 1 if a < b, else 0. */
+static __always_inline u64 is_below(u64 a, u64 b)
+{
+	return ((~a & b) | ((~a | b) & (a - b))) >> 63;
+}
+
+static __always_inline void wide_add(struct s128 __arena *to, u64 n)
+{
+	u64 low = to->low, sum = low + n;
+
+	to->high += carry_of(low, n, sum);
+	to->low = sum;
+}
+
+static __always_inline void wide_sub(struct s128 __arena *from, u64 n)
+{
+	u64 low = from->low;
+
+	from->high -= is_below(low, n);
+	from->low = low - n;
+}
+
+static __always_inline bool is_positive(struct s128 __arena *n)
+{
+	return n->high > 0 || (!n->high && n->low);
+}
+
+/* The upper 64 bits of a * b. */
+static __always_inline u64 mul_high(u64 a, u64 b)
+{
+	u64 a_low = a & 0xffffffff, a_high = a >> 32;
+	u64 b_low = b & 0xffffffff, b_high = b >> 32;
+	u64 low = a_low * b_low;
+	u64 middle = a_high * b_low + (low >> 32);
+	u64 cross = a_low * b_high + (middle & 0xffffffff);
+
+	return a_high * b_high + (middle >> 32) + (cross >> 32);
+}
+
+/* to = a * b - c * d */
+static __always_inline void wide_cross(struct s128 __arena *to, u64 a, u64 b, u64 c, u64 d)
+{
+	u64 plus = a * b, minus = c * d;
+
+	to->low = plus - minus;
+	to->high = mul_high(a, b) - mul_high(c, d) - is_below(plus, minus);
+}
+
+/* floor(a * b / c), or U64_MAX if that is above it; c is not 0. */
+static __always_inline u64 mul_div(u64 a, u64 b, u64 c)
+{
+	u64 high = mul_high(a, b), low = a * b, quotient = unknown_zero(low);
+	u32 bit;
+
+	if (!high)
+		return low / c;
+	if (high >= c)
+		return ~0ULL;
+	/* Long division, a bit at a time: rare, since products rarely exceed 64 bits. */
+	bpf_for(bit, 0, 64) {
+		u64 carry = high >> 63, fits;
+
+		high = high << 1 | low >> 63;
+		low <<= 1;
+		fits = carry | (1 ^ is_below(high, c));
+		high -= c & -fits;
+		quotient = quotient << 1 | fits;
+	}
+	return quotient;
+}
+
+/* The position of the highest set bit; n is not 0. */
+static const u8 log_of_hash[64] = {
+	 0, 47,  1, 56, 48, 27,  2, 60, 57, 49, 41, 37, 28, 16,  3, 61,
+	54, 58, 35, 52, 50, 42, 21, 44, 38, 32, 29, 23, 17, 11,  4, 62,
+	46, 55, 26, 59, 40, 36, 15, 53, 34, 51, 20, 43, 31, 22, 10, 45,
+	25, 39, 14, 33, 19, 30,  9, 24, 13, 18,  8, 12,  7,  6,  5, 63,
+};
+
+static __always_inline u32 ilog2(u64 n)
+{
+	n |= n >> 1;
+	n |= n >> 2;
+	n |= n >> 4;
+	n |= n >> 8;
+	n |= n >> 16;
+	n |= n >> 32;
+	/* A de Bruijn sequence: each of the 64 possible n has another product in the top 6 bits. */
+	return log_of_hash[(n * 0x03f79d71b4cb0a89ULL) >> 58];
+}
+
+#endif

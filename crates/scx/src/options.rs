@@ -1,0 +1,65 @@
+//! The command line.
+
+use std::time::Duration;
+
+use crate::policies;
+
+/// Makes a policy of proportional sharing the scheduler of this machine, until Ctrl-C.
+///
+/// Every task gets the share of the cpus that its weight gives it: by its nice value (each level is
+/// a factor of 1.25, nice 0 weighs 1024).
+#[derive(Debug, clap::Parser)]
+#[command(name = "scx_prorata", version, max_term_width = 100)]
+pub(crate) struct Options {
+    /// The policy.
+    #[arg(long, default_value = "gr3", value_parser = policies::parse)]
+    pub(crate) policy: String,
+
+    /// Length of a quantum. The kernel ends time slices at ticks (every 4 ms at HZ=250); what a
+    /// task runs too long it makes up for later.
+    #[arg(long, default_value = "5ms", value_parser = parse_duration)]
+    pub(crate) quantum: Duration,
+
+    /// A task that has waited for so long is run out of turn.
+    #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "TIME")]
+    pub(crate) rescue: Duration,
+
+    /// Schedule only tasks of the class SCHED_EXT, and leave the others to the kernel.
+    #[arg(long)]
+    pub(crate) partial: bool,
+
+    /// Say more, including what libbpf says.
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}
+
+/// `5ms`, `200us`, `1s`.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is no length of time: write it as 5ms, 200us or 1s");
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let unit_ns: u64 = match unit {
+        "ns" => 1,
+        "us" | "µs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return Err(wrong()),
+    };
+    let ns = number.checked_mul(unit_ns).filter(|ns| (100_000..=30_000_000_000).contains(ns));
+    ns.map(Duration::from_nanos).ok_or_else(|| format!("'{text}' is not within 100us..30s"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_need_a_unit_and_a_sensible_size() {
+        assert_eq!(parse_duration("5ms"), Ok(Duration::from_millis(5)));
+        assert_eq!(parse_duration("200us"), Ok(Duration::from_micros(200)));
+        for wrong in ["5", "ms", "0ms", "-5ms", "31s", "99999999999999999999s", "5 ms"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+// Loading a policy's BPF object; included once for each policy (see `policies.rs`), beside a module
+// `skel` with the types of the object.
+
+use std::mem::MaybeUninit;
+
+use anyhow::{Context, Result};
+use libbpf_rs::OpenObject;
+use libbpf_rs::skel::OpenSkel;
+// The macros name their crate and each other.
+use scx_utils::{
+    UserExitInfo, compat, scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_report,
+};
+
+use super::skel::{BpfSkel, BpfSkelBuilder};
+use crate::cpus::Cpus;
+use crate::kernel;
+use crate::options::Options;
+use crate::policies::Loaded;
+use crate::shared::Memory;
+
+pub(in crate::policies) struct Scheduler<'a> {
+    skel: BpfSkel<'a>,
+    link: Option<libbpf_rs::Link>,
+}
+
+impl<'a> Scheduler<'a> {
+    /// Loads the object and attaches it: from here on it schedules the machine.
+    pub(in crate::policies) fn load(
+        options: &Options,
+        object: &'a mut MaybeUninit<OpenObject>,
+    ) -> Result<Scheduler<'a>> {
+        let cpus = Cpus::online()?;
+        let mut builder = BpfSkelBuilder::default();
+        builder.obj_builder.debug(options.verbose);
+        let mut skel = scx_ops_open!(builder, object, prorata_ops, None)
+            .context("the BPF object cannot be opened")?;
+        let constants = skel.maps.rodata_data.as_mut().context("the object has no constants")?;
+        constants.quantum = u64::try_from(options.quantum.as_nanos())?;
+        constants.rescue_ns = u64::try_from(options.rescue.as_nanos())?;
+        constants.cpus_in_use = cpus.count();
+        cpus.fill(&mut constants.index_of_cpu, &mut constants.cpu_of_index);
+        skel.struct_ops.prorata_ops_mut().flags = *compat::SCX_OPS_ENQ_LAST
+            | *compat::SCX_OPS_ENQ_EXITING
+            | *compat::SCX_OPS_ENQ_MIGRATION_DISABLED
+            | if options.partial { *compat::SCX_OPS_SWITCH_PARTIAL } else { 0 };
+        if options.verbose {
+            // The verifier tells what each program cost it.
+            skel.open_object_mut().progs_mut().for_each(|mut program| {
+                program.set_log_level(4);
+            });
+        }
+        let mut skel = scx_ops_load!(skel, prorata_ops, uei).map_err(kernel::explain_load)?;
+        let link = scx_ops_attach!(skel, prorata_ops).map_err(kernel::explain_attach)?;
+        Ok(Scheduler { skel, link: Some(link) })
+    }
+}
+
+impl Loaded for Scheduler<'_> {
+    fn exited(&self) -> bool {
+        uei_exited!(&self.skel, uei)
+    }
+
+    fn memory(&self) -> Memory<'_> {
+        let addresses = self.skel.maps.bss_data.as_ref().expect("the object has variables");
+        // SAFETY: ops.init stored the addresses, and libbpf mapped the arena that they point into
+        // for as long as the skeleton lives.
+        unsafe { Memory::new(addresses.shared_address, addresses.counts_address) }
+    }
+
+    fn unload(&mut self) -> Result<UserExitInfo> {
+        drop(self.link.take());
+        uei_report!(&self.skel, uei)
+    }
+}

@@ -1,0 +1,240 @@
+//! The kernel's policies against the core library's, decision by decision.
+//!
+//! Each policy header is compiled natively under the address and undefined-behaviour sanitizers
+//! (`replay.c`) and fed random legal calls; the Rust policy of the same name gets the same calls,
+//! and every pick must be the same.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use prorata::{Policy, Setup, TaskId, Weight, policies};
+
+const QUANTUM_NS: u64 = 5_000_000;
+/// Calls per random history; many short ones find more than one long one.
+const HISTORY: usize = 4_000;
+
+/// splitmix64: the same seed gives the same calls on every machine.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit as u64).expect("it is below a usize")
+    }
+
+    /// From equal weights to weights 10^6 apart, depending on `spread`.
+    fn weight(&mut self, spread: usize) -> u32 {
+        let number = match spread {
+            0 => 1024,
+            1 => 1 + self.next() % 10,
+            2 => 1 + self.next() % 1000,
+            _ => (self.next() % 1_000_000) >> self.below(20),
+        };
+        u32::try_from(number).expect("it is at most 10^6").max(1)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Unknown,
+    Blocked,
+    Waiting,
+    Running,
+}
+
+/// Makes random legal calls on the core's policy and writes them down, with what was picked.
+struct Recorder {
+    policy: Box<dyn Policy + Send>,
+    random: Random,
+    states: Vec<State>,
+    /// The task on each cpu.
+    cpus: Vec<Option<u32>>,
+    spread: usize,
+    /// How often, in 16, a call is a pick.
+    picks: usize,
+    now_ns: u64,
+    calls: String,
+    picked: Vec<i64>,
+}
+
+impl Recorder {
+    fn new(name: &str, seed: u64) -> Recorder {
+        let mut random = Random(seed);
+        let cpus = [1, 1, 2, 2, 3, 4, 8, 16][random.below(8)];
+        let most_tasks = [4, 8, 20, 60][random.below(4)];
+        let tasks = 1 + random.below(most_tasks);
+        let policy = policies::build(name, &Setup::new(cpus, QUANTUM_NS)).expect("a policy");
+        Recorder {
+            policy,
+            states: vec![State::Unknown; tasks],
+            cpus: vec![None; cpus],
+            spread: random.below(4),
+            picks: [2, 6, 12, 15][random.below(4)],
+            random,
+            now_ns: 0,
+            calls: format!("i {cpus} {QUANTUM_NS}\n"),
+            picked: Vec::new(),
+        }
+    }
+
+    fn call(&mut self, line: std::fmt::Arguments<'_>) {
+        self.calls.write_fmt(line).expect("a string takes everything");
+        self.calls.push('\n');
+    }
+
+    fn step(&mut self) {
+        self.now_ns += self.random.next() % 1_000_000;
+        let now_ns = self.now_ns;
+        self.call(format_args!("t {now_ns}"));
+        if self.random.below(16) < self.picks {
+            let cpu = self.random.below(self.cpus.len());
+            self.charge(cpu, QUANTUM_NS);
+            self.pick(cpu);
+        } else {
+            self.change();
+        }
+    }
+
+    fn charge(&mut self, cpu: usize, used_ns: u64) {
+        let Some(task) = self.cpus[cpu].take() else { return };
+        self.call(format_args!("c {task} {used_ns}"));
+        self.policy.charge(TaskId(task), used_ns, self.now_ns);
+        self.states[task as usize] = State::Waiting;
+    }
+
+    fn pick(&mut self, cpu: usize) {
+        self.call(format_args!("p {cpu}"));
+        let picked = self.policy.pick(cpu, self.now_ns);
+        self.picked.push(picked.map_or(-1, |task| i64::from(task.0)));
+        if let Some(task) = picked {
+            self.states[task.index()] = State::Running;
+            self.cpus[cpu] = Some(task.0);
+        }
+    }
+
+    /// Anything but a pick, to a random task.
+    fn change(&mut self) {
+        let index = self.random.below(self.states.len());
+        let id = u32::try_from(index).expect("a task's number is small");
+        let task = TaskId(id);
+        let weight = self.random.weight(self.spread);
+        let new = Weight::new(weight).expect("it is not 0");
+        let choice = self.random.below(8);
+        if self.states[index] == State::Running {
+            if choice == 0 {
+                self.call(format_args!("s {id} {weight}"));
+                return self.policy.set_weight(task, new, self.now_ns);
+            }
+            let cpu = self.cpus.iter().position(|&on| on == Some(id)).expect("it runs somewhere");
+            let used_ns = self.random.next() % QUANTUM_NS;
+            self.charge(cpu, used_ns);
+            self.leave(index, choice == 1);
+            return self.pick(cpu);
+        }
+        match (self.states[index], choice) {
+            (State::Unknown, _) => {
+                self.call(format_args!("a {id} {weight}"));
+                self.policy.add(task, new);
+                self.states[index] = State::Blocked;
+            }
+            (_, 0) => {
+                self.call(format_args!("s {id} {weight}"));
+                self.policy.set_weight(task, new, self.now_ns);
+            }
+            (State::Blocked, 1) => self.leave(index, true),
+            (State::Blocked, _) => {
+                self.call(format_args!("w {id}"));
+                self.policy.wake(task, self.now_ns);
+                self.states[index] = State::Waiting;
+            }
+            (_, choice) => self.leave(index, choice == 1),
+        }
+    }
+
+    /// The task, which does not run, blocks or goes away.
+    fn leave(&mut self, index: usize, away: bool) {
+        let id = u32::try_from(index).expect("a task's number is small");
+        if away {
+            self.call(format_args!("r {id}"));
+            self.policy.remove(TaskId(id), self.now_ns);
+            self.states[index] = State::Unknown;
+        } else {
+            self.call(format_args!("b {id}"));
+            self.policy.block(TaskId(id), self.now_ns);
+            self.states[index] = State::Blocked;
+        }
+    }
+}
+
+fn compile(policy: &str) -> PathBuf {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("replay-{policy}"));
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let status = Command::new(&compiler)
+        .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"])
+        .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
+        .arg(format!("-DPOLICY_HEADER=\"../src/bpf/policies/{policy}.h\""))
+        .arg(here.join("tests/replay.c"))
+        .arg("-o")
+        .arg(&program)
+        .status()
+        .unwrap_or_else(|error| panic!("cannot start the C compiler {compiler:?}: {error}"));
+    assert!(status.success(), "policies/{policy}.h does not compile natively");
+    program
+}
+
+fn decisions(program: &Path, calls: &str) -> Vec<i64> {
+    let mut child = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the replay program starts");
+    let mut stdin = child.stdin.take().expect("it was asked for");
+    let output = std::thread::scope(|scope| {
+        // It may end early, when an assertion of the policy fails: its message says more.
+        scope.spawn(move || drop(stdin.write_all(calls.as_bytes())));
+        child.wait_with_output().expect("the replay program can be waited for")
+    });
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "replay failed, {}:\n{said}", output.status);
+    let lines = String::from_utf8(output.stdout).expect("numbers");
+    lines.lines().map(|line| line.parse().expect("a number")).collect()
+}
+
+/// Feeds `events` random calls, in histories of at most [`HISTORY`], to both policies.
+fn compare(policy: &str, events: usize) {
+    let program = compile(policy);
+    for seed in 0..(events / HISTORY) as u64 {
+        let mut recorder = Recorder::new(policy, seed);
+        (0..HISTORY).for_each(|_| recorder.step());
+        let kernel = decisions(&program, &recorder.calls);
+        assert_eq!(kernel.len(), recorder.picked.len(), "{policy}, seed {seed}");
+        let differ = kernel.iter().zip(&recorder.picked).position(|(a, b)| a != b);
+        if let Some(at) = differ {
+            let picks = recorder.calls.match_indices("\np ").map(|(index, _)| index);
+            let end = picks.clone().nth(at).expect("a pick for each decision");
+            let tail: Vec<&str> = recorder.calls[..end].lines().rev().take(12).collect();
+            panic!(
+                "{policy}, seed {seed}, pick {at}: the kernel's policy picks {}, the core's {}; \
+                 before it, newest first:\n{}",
+                kernel[at],
+                recorder.picked[at],
+                tail.join("\n")
+            );
+        }
+    }
+}
+
+#[test]
+fn gr3_decides_as_the_core_does() {
+    compare("gr3", 1_000_000);
+}
