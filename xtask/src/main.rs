@@ -4,8 +4,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod instructions;
+mod no_std;
 mod setup;
 mod shell;
+mod test;
+mod tidy;
 mod vm;
 
 /// Development tasks of prorata.
@@ -14,6 +18,14 @@ mod vm;
 enum Task {
     /// Install the system packages that building and testing need (Debian).
     Setup(setup::Args),
+    /// Everything that must hold before a change lands.
+    Test(test::Args),
+    /// Count the instructions of a decision.
+    Instructions(instructions::Args),
+    /// Check that the core builds without the standard library.
+    NoStd(no_std::Args),
+    /// Check what neither rustfmt nor clippy looks at.
+    Tidy(tidy::Args),
     /// Run a command in a small virtual machine whose kernel has sched_ext.
     Vm(vm::Args),
 }
@@ -21,6 +33,10 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Task::parse() {
         Task::Setup(args) => args.execute(),
+        Task::Test(args) => args.execute(),
+        Task::Instructions(args) => args.execute(),
+        Task::NoStd(args) => args.execute(),
+        Task::Tidy(args) => args.execute(),
         Task::Vm(args) => args.execute(),
     };
     result.unwrap_or_else(|error| {

@@ -9,7 +9,7 @@ use crate::shell;
 /// What `crates/scx` and the virtual machine need beside Rust: the compiler for BPF and libbpf's
 /// libraries; the machine.
 const PACKAGES: &[&str] =
-    &["clang-19", "libelf-dev", "zlib1g-dev", "pkg-config", "make", "qemu-system-x86"];
+    &["clang-19", "libelf-dev", "zlib1g-dev", "pkg-config", "make", "qemu-system-x86", "valgrind"];
 
 /// Without them nothing breaks: what builds the schedulers that `vm-report` measures beside ours.
 const PEER_PACKAGES: &[&str] = &["libseccomp-dev", "protobuf-compiler"];

@@ -1,0 +1,45 @@
+//! `cargo xtask test`: everything that must hold before a change lands.
+
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::{instructions, no_std, setup, shell, tidy};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Skip what needs a virtual machine.
+    #[arg(long)]
+    no_vm: bool,
+}
+
+impl Args {
+    pub(crate) fn execute(self) -> Result<ExitCode> {
+        setup::ensure()?;
+        step("formatting", || cargo(&["fmt", "--all", "--check"]))?;
+        step("tidiness", tidy::check)?;
+        let lints = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
+        step("lints", || cargo(&lints))?;
+        step("no_std", no_std::check)?;
+        step("tests", || cargo(&["test", "--workspace"]))?;
+        step("instruction counts", instructions::check)?;
+        if self.no_vm {
+            eprintln!("xtask: skipped: the tests in a virtual machine (--no-vm)");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Runs one step, naming it and telling how long it took.
+fn step(name: &str, run: impl FnOnce() -> Result<()>) -> Result<()> {
+    eprintln!("xtask: {name} …");
+    let begin = Instant::now();
+    run().with_context(|| name.to_owned())?;
+    eprintln!("xtask: {name}: ok, {:.0} s", begin.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn cargo(arguments: &[&str]) -> Result<()> {
+    shell::run(Command::new("cargo").current_dir(shell::workspace()).args(arguments))
+}
