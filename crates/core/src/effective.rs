@@ -135,6 +135,16 @@ impl Virtual {
     /// The start of virtual time.
     pub const ZERO: Virtual = Virtual { whole: 0, part: 0, of: 1 };
 
+    /// When clients that count for `parts`/`of` in all have received `service_ns`.
+    ///
+    /// # Panics
+    /// When they count for nothing.
+    #[must_use]
+    pub fn reached(service_ns: i128, parts: u128, of: u32) -> Virtual {
+        assert!(parts > 0, "nobody to receive anything");
+        Virtual::ratio(service_ns * i128::from(of), parts)
+    }
+
     /// `above`/`below` ns per unit of weight.
     #[inline]
     fn ratio(above: i128, below: u128) -> Virtual {
@@ -295,11 +305,10 @@ impl Feasible {
     #[must_use]
     pub fn virtual_time(&self, service_ns: i128) -> Virtual {
         let Effective { parts, of } = self.per_cpu();
-        let busy = self.busy_cpus() as u128;
-        if busy == 0 {
-            return Virtual::ZERO;
+        match self.busy_cpus() as u128 {
+            0 => Virtual::ZERO,
+            busy => Virtual::reached(service_ns, busy * u128::from(parts), of),
         }
-        Virtual::ratio(service_ns * i128::from(of), busy * u128::from(parts))
     }
 
     /// `task` of `weight` joins; see [`changed`](Feasible::changed). O(P).
@@ -381,7 +390,7 @@ impl Feasible {
     fn note_change(&mut self, task: TaskId, before: Cap) {
         let weight = self.weight(task);
         let old = effective_under(before, weight);
-        if old != effective_under(self.cap, weight) {
+        if old.fraction() != effective_under(self.cap, weight).fraction() {
             self.changed.push((task, old));
         }
     }

@@ -12,6 +12,7 @@ mod claims;
 pub mod dfs;
 pub mod dfs_fa;
 pub mod drr;
+pub mod gdq;
 pub mod gr3;
 pub mod lottery;
 pub mod mfq;
@@ -69,6 +70,7 @@ pub const REGISTRY: &[Entry] = &[
     dfs_fa::ENTRY,
     sfs::ENTRY,
     mfq::ENTRY,
+    gdq::ENTRY,
     round_robin::ENTRY,
     vtrr::ENTRY,
     wfq::HEAP,

@@ -142,6 +142,18 @@ impl<P: Policy> Ticks<P> {
         self.running[cpu] = Some((task, self.tick, self.tick + ticks));
     }
 
+    /// From now on nothing blocks or changes: all tasks are awake and have `weights`.
+    pub(crate) fn settle(&mut self, weights: &[u32]) {
+        let now_ns = self.now_ns();
+        for (id, &w) in weights.iter().enumerate() {
+            self.policy.set_weight(id_of(id), weight(w), now_ns);
+            if core::mem::take(&mut self.blocked[id]) {
+                self.policy.wake(id_of(id), now_ns);
+            }
+        }
+        self.disorder = Disorder { blocks: 0, reweighs: 0, variable: false, asynchronous: false };
+    }
+
     /// Ends what runs, without blocking anything.
     pub(crate) fn stop(&mut self) {
         for running in &mut self.running {
