@@ -103,7 +103,7 @@ pub(super) const ENTRY: Entry = Entry {
     multiprocessor: true,
     work_conserving: true,
     options: &[
-        ("t", "20, or the number of cpus if that is more", "quanta after which a cpu looks around"),
+        ("t", "20", "quanta after which a cpu looks around (if not given: P if that is more)"),
         ("delta", "4", "rounds that a queue may be behind another of its group"),
     ],
     build: |setup, options| {
