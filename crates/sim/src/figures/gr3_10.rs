@@ -1,9 +1,8 @@
 //! GR3, figure 10.
 
-use prorata::policies::gr3::Gr3;
-
 use super::Figure;
-use super::skewed::{Contender, SETS, Skewed, simulate};
+use super::contenders::{Contender, GR3};
+use super::skewed::{SETS, Skewed};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "gr3-10",
@@ -11,11 +10,7 @@ pub(super) const FIGURE: Figure = Figure {
     source: "GR3 (USENIX 2005), figure 10",
     sets: SETS,
     remarks: "",
-    study: || Box::new(Skewed { contenders: &[CONTENDER], cpus: 8, part: 10 }),
+    study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 8, part: 10 }),
 };
 
-const CONTENDER: Contender = Contender {
-    policy: "gr3",
-    errors: |setup, weights| simulate(&mut Gr3::new(setup), setup, weights),
-    printed: Some((-2.5, 2.8)),
-};
+const CONTENDERS: &[Contender] = &[GR3.prints(-2.5, 2.8)];

@@ -1,9 +1,8 @@
 //! GR3, figure 9.
 
-use prorata::policies::gr3::Gr3;
-
 use super::Figure;
-use super::skewed::{Contender, SETS, Skewed, simulate};
+use super::contenders::{Contender, GR3};
+use super::skewed::{SETS, Skewed};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "gr3-9",
@@ -11,11 +10,7 @@ pub(super) const FIGURE: Figure = Figure {
     source: "GR3 (USENIX 2005), figure 9",
     sets: SETS,
     remarks: "",
-    study: || Box::new(Skewed { contenders: &[CONTENDER], cpus: 1, part: 10 }),
+    study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 1, part: 10 }),
 };
 
-const CONTENDER: Contender = Contender {
-    policy: "gr3",
-    errors: |setup, weights| simulate(&mut Gr3::new(setup), setup, weights),
-    printed: Some((-2.5, 3.0)),
-};
+const CONTENDERS: &[Contender] = &[GR3.prints(-2.5, 3.0)];

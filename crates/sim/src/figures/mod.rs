@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 mod agreement;
+mod average;
+mod contenders;
 mod cycle;
 mod encoders;
 mod files;
@@ -29,12 +31,19 @@ mod dfs_4;
 mod dfs_5;
 mod dfs_fa;
 mod gr3_10;
+mod gr3_11;
 mod gr3_15;
 mod gr3_16;
 mod gr3_17;
 mod gr3_19;
+mod gr3_4;
 mod gr3_5;
+mod gr3_6;
+mod gr3_7;
 mod gr3_9;
+mod gr3_skew50;
+mod vtrr_1;
+mod vtrr_2;
 mod vtrr_5;
 mod vtrr_6;
 mod vtrr_8;
@@ -48,13 +57,20 @@ pub use sweep::{Progress, Request, produce};
 /// Every figure, in the order in which they are listed to users.
 #[rustfmt::skip] // one line each
 pub const REGISTRY: &[Figure] = &[
+    gr3_4::FIGURE,
     gr3_5::FIGURE,
+    gr3_6::FIGURE,
+    gr3_7::FIGURE,
     gr3_9::FIGURE,
     gr3_10::FIGURE,
+    gr3_11::FIGURE,
+    gr3_skew50::FIGURE,
     gr3_15::FIGURE,
     gr3_16::FIGURE,
     gr3_17::FIGURE,
     gr3_19::FIGURE,
+    vtrr_1::FIGURE,
+    vtrr_2::FIGURE,
     vtrr_5::FIGURE,
     vtrr_6::FIGURE,
     vtrr_8::FIGURE,

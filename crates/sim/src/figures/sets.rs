@@ -22,16 +22,28 @@ pub(super) fn lots(seed: u64, a: u32, b: u32, index: u32) -> Random {
 pub(super) fn skewed(lots: &mut Random, tasks: usize, total: u32, skewed: u32) -> Vec<Weight> {
     let mut weights = Vec::with_capacity(tasks);
     weights.push(skewed);
-    scaled(lots, tasks - 1, total - skewed, &mut weights);
+    let numbers: Vec<f64> = (1..tasks).map(|_| lots.unit()).collect();
+    scale(lots, &numbers, total - skewed, &mut weights);
     weights.into_iter().map(|w| Weight::new(w).expect("at least 1")).collect()
 }
 
-/// Appends `count` whole weights that sum to `total`: uniform random numbers, scaled to the sum
-/// and rounded, at least 1; what rounding left over goes to random ones, one by one.
+/// `tasks` shares that sum to `total`, the largest first: uniform in 1..=100, then scaled to the
+/// sum (VTRR §5.1).
+#[allow(clippy::cast_precision_loss)] // at most 100
+pub(super) fn shares(lots: &mut Random, tasks: usize, total: u32) -> Vec<Weight> {
+    let numbers: Vec<f64> = (0..tasks).map(|_| (1 + lots.below(100)) as f64).collect();
+    let mut shares = Vec::with_capacity(tasks);
+    scale(lots, &numbers, total, &mut shares);
+    shares.sort_unstable_by(|a, b| b.cmp(a));
+    shares.into_iter().map(|w| Weight::new(w).expect("at least 1")).collect()
+}
+
+/// Appends whole weights in proportion to `numbers` that sum to `total`: rounded, at least 1; what
+/// rounding left over goes to random ones, one by one.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within 1..=total
-fn scaled(lots: &mut Random, count: usize, total: u32, weights: &mut Vec<u32>) {
+fn scale(lots: &mut Random, numbers: &[f64], total: u32, weights: &mut Vec<u32>) {
+    let count = numbers.len();
     assert!(count <= total as usize, "{count} tasks cannot share a weight of {total}");
-    let numbers: Vec<f64> = (0..count).map(|_| lots.unit()).collect();
     let scale = f64::from(total) / numbers.iter().sum::<f64>();
     let first = weights.len();
     weights.extend(numbers.iter().map(|u| ((u * scale).round() as u32).max(1)));
@@ -46,5 +58,38 @@ fn scaled(lots: &mut Random, count: usize, total: u32, weights: &mut Vec<u32>) {
             *weight -= 1;
             missing += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum(weights: &[Weight]) -> u32 {
+        weights.iter().map(|w| w.get()).sum()
+    }
+
+    #[test]
+    fn skewed_sets_have_exact_sums() {
+        for (tasks, total) in [(32, 16384), (8192, 16384), (512, 262_144)] {
+            let weights = skewed(&mut lots(7, 1, 2, 3), tasks, total, total / 10);
+            assert_eq!((weights.len(), sum(&weights)), (tasks, total));
+            assert_eq!(weights[0].get(), total / 10);
+        }
+    }
+
+    #[test]
+    fn shares_are_sorted_and_have_exact_sums() {
+        let shares = shares(&mut lots(7, 1, 2, 3), 64, 256);
+        assert_eq!((shares.len(), sum(&shares)), (64, 256));
+        assert!(shares.is_sorted_by(|a, b| a >= b));
+    }
+
+    #[test]
+    fn every_set_has_its_own_numbers() {
+        let set = |seed, index| skewed(&mut lots(seed, 32, 16384, index), 32, 16384, 1638);
+        assert_eq!(set(1, 5), set(1, 5));
+        assert_ne!(set(1, 5), set(1, 6));
+        assert_ne!(set(1, 5), set(2, 5));
     }
 }

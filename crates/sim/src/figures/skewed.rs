@@ -1,9 +1,10 @@
 //! The study of GR3 §5.1: worst-case service errors when one task has a tenth (or half) of the
 //! weight, over 45 combinations of the number of tasks and the total weight.
 
-use prorata::{Policy, Setup, Weight};
+use prorata::{Setup, Weight};
 
-use super::cycle::{self, Extremes, QUANTUM_NS};
+use super::contenders::{Contender, Cycle};
+use super::cycle::QUANTUM_NS;
 use super::plot::{Picture, Surfaces, surfaces};
 use super::{Coordinate, Row, Study, Tally, sets};
 
@@ -13,28 +14,6 @@ pub(super) const SETS: u32 = 2500;
 const TASKS: [u32; 9] = [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
 /// The total weights.
 const TOTALS: [u32; 5] = [16384, 32768, 65536, 131_072, 262_144];
-
-/// A policy in the comparison.
-#[derive(Clone, Copy)]
-pub(super) struct Contender {
-    pub(super) policy: &'static str,
-    /// The errors of a set over one cycle.
-    pub(super) errors: fn(&Setup, &[Weight]) -> Cycle,
-    /// The worst errors that the paper prints, if it does.
-    pub(super) printed: Option<(f64, f64)>,
-}
-
-/// What one cycle gave.
-pub(super) struct Cycle {
-    pub(super) extremes: Extremes,
-    pub(super) decisions: u64,
-}
-
-/// One cycle of `policy`, decision by decision.
-pub(super) fn simulate<P: Policy>(policy: &mut P, setup: &Setup, weights: &[Weight]) -> Cycle {
-    let decisions = weights.iter().map(|w| u64::from(w.get())).sum();
-    Cycle { extremes: cycle::run(policy, setup, weights), decisions }
-}
 
 /// The study.
 pub(super) struct Skewed {
@@ -52,16 +31,36 @@ struct Point {
 
 impl Skewed {
     fn point(&self, point: usize) -> Point {
-        let (contender, combination) = (point / COMBINATIONS, point % COMBINATIONS);
-        Point {
-            contender: self.contenders[contender],
-            tasks: TASKS[combination / TOTALS.len()],
-            total: TOTALS[combination % TOTALS.len()],
-        }
+        let (tasks, total) = combination(point % COMBINATIONS);
+        Point { contender: self.contenders[point / COMBINATIONS], tasks, total }
     }
 }
 
-const COMBINATIONS: usize = TASKS.len() * TOTALS.len();
+/// The points of one policy.
+pub(super) const COMBINATIONS: usize = TASKS.len() * TOTALS.len();
+
+/// Number of tasks and total weight.
+pub(super) fn combination(index: usize) -> (u32, u32) {
+    (TASKS[index / TOTALS.len()], TOTALS[index % TOTALS.len()])
+}
+
+/// Set number `set` of a combination; the first task has one part in `part` of the weight.
+pub(super) fn weights(tasks: u32, total: u32, part: u32, set: u32, seed: u64) -> Vec<Weight> {
+    let mut lots = sets::lots(seed, tasks, total, set);
+    sets::skewed(&mut lots, tasks as usize, total, total / part)
+}
+
+/// A panel over the combinations, without surfaces.
+pub(super) fn panel(title: &str) -> Surfaces {
+    Surfaces {
+        title: title.to_string(),
+        depth: ("N, tasks", labels(&TASKS)),
+        width: ("total weight", labels(&TOTALS)),
+        height: "service error, quanta",
+        surfaces: vec![],
+        printed: vec![],
+    }
+}
 
 impl Study for Skewed {
     fn points(&self) -> usize {
@@ -74,8 +73,7 @@ impl Study for Skewed {
 
     fn measure(&self, point: usize, set: u32, seed: u64) -> Tally {
         let Point { contender, tasks, total } = self.point(point);
-        let mut lots = sets::lots(seed, tasks, total, set);
-        let weights = sets::skewed(&mut lots, tasks as usize, total, total / self.part);
+        let weights = weights(tasks, total, self.part, set, seed);
         let setup = Setup::new(self.cpus, QUANTUM_NS);
         let Cycle { extremes, decisions } = (contender.errors)(&setup, &weights);
         Tally { decisions, values: vec![extremes.min, extremes.max] }
@@ -110,15 +108,12 @@ impl Study for Skewed {
     fn draw(&self, title: &str, rows: &[Row]) -> Picture {
         let panels = self.contenders.iter().zip(rows.chunks(COMBINATIONS));
         let panels = panels.map(|(contender, rows)| Surfaces {
-            title: contender.policy.to_string(),
-            depth: ("N, tasks", labels(&TASKS)),
-            width: ("total weight", labels(&TOTALS)),
-            height: "service error, quanta",
             surfaces: vec![
                 ("greatest", rows.iter().map(|row| row.value("max")).collect()),
                 ("least", rows.iter().map(|row| row.value("min")).collect()),
             ],
             printed: contender.printed.map_or(vec![], |(min, max)| vec![max, min]),
+            ..panel(contender.policy)
         });
         surfaces(title, &panels.collect::<Vec<_>>())
     }
@@ -144,6 +139,6 @@ fn in_quanta(error: i64, total: u32) -> f64 {
     error as f64 / f64::from(total)
 }
 
-fn labels(numbers: &[u32]) -> Vec<String> {
+pub(super) fn labels(numbers: &[u32]) -> Vec<String> {
     numbers.iter().map(|&n| Coordinate::from(n).to_string()).collect()
 }

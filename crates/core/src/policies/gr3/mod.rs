@@ -217,6 +217,7 @@ pub struct Gr3 {
     capped: Vec<TaskId>,
     scratch: Vec<Weight>,
     arrivals: u32,
+    longest_search: u32,
 }
 
 impl Gr3 {
@@ -243,7 +244,15 @@ impl Gr3 {
             capped: Vec::with_capacity(setup.cpus + 1),
             scratch: Vec::with_capacity(2 * setup.cpus),
             arrivals: 0,
+            longest_search: 0,
         }
+    }
+
+    /// The most choices that a `pick` for one of several cpus took so far (USENIX'05 figure 11):
+    /// all but the last one fell on tasks that were running elsewhere.
+    #[must_use]
+    pub fn longest_search(&self) -> u32 {
+        self.longest_search
     }
 
     /// W_T, the work of all groups: how often a task was chosen, in a queue that has not changed. On
@@ -470,10 +479,11 @@ impl Gr3 {
         if self.groups.fresh {
             self.start();
         }
-        loop {
+        for choices in 1.. {
             let chosen = self.choose()?;
             let task = TaskId(chosen & !HELD);
             if chosen & HELD == 0 {
+                self.longest_search = self.longest_search.max(choices);
                 return Some(self.hold(cpu, task));
             }
             if crowded {
@@ -481,6 +491,7 @@ impl Gr3 {
                 self.frontlogs.grant(&mut self.tasks, task, home, 1);
             }
         }
+        unreachable!("some runnable task is not held")
     }
 
     fn hold(&mut self, cpu: CpuId, task: TaskId) -> TaskId {

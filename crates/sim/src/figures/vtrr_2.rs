@@ -1,0 +1,16 @@
+//! VTRR, figure 2.
+
+use super::Figure;
+use super::average::{Average, SETS};
+use super::contenders::{Contender, VTRR, WFQ};
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "vtrr-2",
+    title: "Average service errors of VTRR and WFQ",
+    source: "VTRR (USENIX 2001), figure 2",
+    sets: SETS,
+    remarks: "",
+    study: || Box::new(Average { contenders: CONTENDERS }),
+};
+
+const CONTENDERS: &[Contender] = &[VTRR.prints(-3.8, 10.6), WFQ.prints(-1.0, 2.0)];
