@@ -314,6 +314,92 @@ impl Clock {
     }
 }
 
+/// The mean of the tags of a set of tasks, weighted by their weights: Σφ·S/Σφ, exactly.
+///
+/// Its value is `sum`/`total`, or `idle` if the set is empty.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mean {
+    /// Σφ·S: whole nanoseconds of service.
+    sum: i128,
+    /// Φ.
+    total: u64,
+    /// The mean when the set became empty, rounded up.
+    idle: u64,
+}
+
+impl Mean {
+    /// A task joins at `tag`.
+    pub fn join(&mut self, tag: Tag) {
+        self.sum += tag.total_parts();
+        self.total += u64::from(tag.weight);
+    }
+
+    /// The task that is at `tag` leaves.
+    pub fn leave(&mut self, tag: Tag) {
+        self.sum -= tag.total_parts();
+        self.total -= u64::from(tag.weight);
+        if self.total == 0 {
+            debug_assert_eq!(self.sum, 0, "nobody is left");
+            self.idle = tag.whole + u64::from(tag.part > 0);
+        }
+    }
+
+    /// A task of the set receives `service_ns`: its tag moves by that over its weight.
+    #[inline]
+    pub fn advance(&mut self, service_ns: Nanos) {
+        self.sum += i128::from(service_ns);
+    }
+
+    /// True if `tag` is not later than the mean.
+    #[inline]
+    #[must_use]
+    pub fn has_reached(&self, tag: Tag) -> bool {
+        let (whole, part, total) = self.read();
+        tag.whole < whole
+            || tag.whole == whole
+                && u128::from(tag.part) * u128::from(total)
+                    <= u128::from(part) * u128::from(tag.weight)
+    }
+
+    /// How far `tag` is ahead of the mean, in ns of service, rounded down; negative if behind.
+    #[must_use]
+    pub fn ahead_ns(&self, tag: Tag) -> i128 {
+        tag.total_parts() - self.parts(tag.weight())
+    }
+
+    /// The tag of a task of `weight` that is ahead of the mean by `ahead_ns` of service, rounded up.
+    #[must_use]
+    pub fn tag_ahead(&self, weight: Weight, ahead_ns: i128) -> Tag {
+        Tag::from_parts(self.parts(weight) + ahead_ns, weight)
+    }
+
+    /// What a task of `weight` must be ahead of the mean, so that it is ahead by `ahead_ns` of the
+    /// mean that includes it: ahead·(Φ + φ)/Φ, rounded to 0.
+    #[must_use]
+    pub fn inflate(&self, ahead_ns: i128, weight: Weight) -> i128 {
+        let total = i128::from(self.total);
+        if total == 0 { 0 } else { ahead_ns * (total + i128::from(weight.get())) / total }
+    }
+
+    /// The mean in parts of 1/`weight`, rounded up.
+    fn parts(&self, weight: Weight) -> i128 {
+        let (whole, part, total) = self.read();
+        let parts = (u128::from(part) * u128::from(weight.get())).div_ceil(u128::from(total));
+        let (_, parts) = split(parts);
+        i128::from(whole) * i128::from(weight.get()) + i128::from(parts)
+    }
+
+    /// The mean as a whole number, a part, and of how many parts.
+    fn read(&self) -> (u64, u64, u64) {
+        if self.total == 0 {
+            return (self.idle, 0, 1);
+        }
+        let total = i128::from(self.total);
+        let whole = u64::try_from(self.sum / total).expect("584 years of virtual time");
+        (whole, u64::try_from(self.sum % total).expect("below total"), self.total)
+    }
+}
+
 /// The upper and the lower half.
 #[expect(clippy::cast_possible_truncation, reason = "halves")]
 const fn split(wide: u128) -> (u64, u64) {
@@ -407,6 +493,26 @@ mod tests {
             }
             prop_assert!(before.service_since(clock.tag(w)) <= 1);
             prop_assert!(before >= clock.tag(w));
+        }
+
+        /// Against the fraction Σφ·S/Σφ.
+        #[test]
+        fn the_mean_is_exact(
+            tags in proptest::collection::vec(any_tag(), 1..20),
+            run in 0u64..1 << 40,
+            tag in any_tag(),
+        ) {
+            let mut mean = Mean::default();
+            tags.iter().for_each(|&tag| mean.join(tag));
+            mean.advance(run);
+            let total: u128 = tags.iter().map(|tag| u128::from(tag.weight)).sum();
+            let sum: u128 = tags.iter().map(|&tag| fraction(tag).0).sum();
+            let sum = sum + u128::from(run);
+            let (n, d) = fraction(tag);
+            prop_assert_eq!(mean.has_reached(tag), n * total <= sum * d);
+            let at_mean = mean.tag_ahead(tag.weight(), 0);
+            prop_assert_eq!(fraction(at_mean).0, (sum * d).div_ceil(total));
+            prop_assert_eq!(mean.ahead_ns(at_mean.after(run)), i128::from(run));
         }
 
         #[test]

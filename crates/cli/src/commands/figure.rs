@@ -1,7 +1,7 @@
 //! `prorata figure`: the papers' figures, computed, drawn, and beside what the papers print.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -52,14 +52,14 @@ enum Format {
 impl Args {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         if self.list {
-            print(&list())?;
+            super::print(&list())?;
             return Ok(ExitCode::SUCCESS);
         }
         ensure!(self.sets != Some(0), "--sets 0 leaves nothing to measure: give 1 or more");
         ensure!(self.jobs != Some(0), "--jobs 0 leaves nobody to compute: give 1 or more");
         for figure in self.chosen()? {
             let report = self.report(figure)?;
-            print(&match self.format {
+            super::print(&match self.format {
                 Format::Table => table(figure, &report),
                 Format::Json => figures::object(&report).to_string() + "\n",
                 Format::Csv => figures::csv(&report.rows),
@@ -214,15 +214,4 @@ fn cells(row: &Row) -> Vec<String> {
     let measures = row.measures.iter().map(|(_, value)| format!("{value:.3}"));
     let printed = row.printed.iter().map(|(name, value)| format!("printed {name} {value}"));
     coordinates.chain(measures).chain(printed).collect()
-}
-
-/// Standard output may be closed early (`| head`): that is no error.
-fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
-        }
-        _ => Ok(()),
-    }
 }

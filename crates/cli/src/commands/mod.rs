@@ -1,7 +1,9 @@
 //! One file a subcommand: its arguments, and `execute`.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::Subcommand;
 
 mod attach;
@@ -34,5 +36,16 @@ impl Command {
             Command::Policies(args) => args.execute(),
             Command::Simulate(args) => args.execute(),
         }
+    }
+}
+
+/// Standard output may be closed early (`| head`): that is no error.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
     }
 }

@@ -1,7 +1,6 @@
 //! `prorata simulate`: tasks under a policy in simulation.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
@@ -51,7 +50,7 @@ impl Args {
             Format::Json => serde_json::to_string(&report)? + "\n",
             Format::Table => report.table(),
         };
-        print(&text)?;
+        super::print(&text)?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -106,17 +105,6 @@ fn parse_weight(word: &str) -> anyhow::Result<Weight> {
             word.trim(),
             Weight::MAX
         ),
-    }
-}
-
-/// Standard output may be closed early (`| head`): that is no error.
-fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
-        }
-        _ => Ok(()),
     }
 }
 

@@ -12,10 +12,14 @@ mod claims;
 pub mod dfs;
 pub mod dfs_fa;
 pub mod drr;
+pub mod eevdf;
 pub mod gdq;
 pub mod gr3;
+pub mod linux_24;
+pub mod linux_26;
 pub mod lottery;
 pub mod mfq;
+pub mod msfq;
 mod options;
 pub mod round_robin;
 pub mod sfq;
@@ -83,6 +87,10 @@ pub const REGISTRY: &[Entry] = &[
     srr::ENTRY,
     stratified::ENTRY,
     lottery::ENTRY,
+    eevdf::ENTRY,
+    msfq::ENTRY,
+    linux_24::ENTRY,
+    linux_26::ENTRY,
 ];
 
 /// Why a policy could not be built.

@@ -1,7 +1,7 @@
 //! Fixed sets: the model of the theorems. Whole quanta, all cpus in step.
 
 use prorata::ideal::FixedErrors;
-use prorata::policies::{Entry, REGISTRY, Ratio};
+use prorata::policies::{self, Entry, Options, REGISTRY, Ratio};
 use prorata::{Policy, Setup, TaskId, Weight};
 
 use crate::common::{QUANTUM_NS, weight};
@@ -166,6 +166,47 @@ fn random_sets() {
             check(entry, cpus, &numbers, quanta(&numbers, 3000));
         }
     });
+}
+
+/// EEVDF keeps within ±1 if a new task's first slice is a whole one …
+#[test]
+fn eevdf_with_whole_slices() {
+    let full = |setup: &Setup, _: &mut Options<'_>| policies::build("eevdf:initial=full", setup);
+    let bound = policies::find("wf2q").expect("it is registered").bound;
+    let entry = *policies::find("eevdf").expect("it is registered");
+    let entry = Entry { build: full, bound, ..entry };
+    papers(&[entry]);
+    let mut random = Random(3);
+    for _ in 0..300 {
+        let count = 1 + random.below(60) as usize;
+        check(&entry, 1, &random.weights(count, 10), 1500);
+    }
+    check(&entry, 1, &heavy_among_light(90), 500);
+}
+
+/// … but not with the halved one that Linux gives it: errors grow with the number of tasks.
+#[test]
+fn eevdf_as_in_linux_lets_tasks_fall_behind_that_start_together() {
+    for (light, behind) in [(90, 4.5), (900, 45.0), (9000, 450.0)] {
+        let numbers = heavy_among_light(light);
+        let weights: Vec<Weight> = numbers.iter().map(|&n| weight(n)).collect();
+        let policy =
+            policies::build("eevdf", &Setup::new(1, QUANTUM_NS)).expect("it is registered");
+        let mut run = crate::common::Lockstep::new(crate::common::start(policy, &numbers), 1);
+        let mut errors = FixedErrors::new(&weights, 1);
+        for _ in 0..3 * light {
+            errors.runs(run.quantum()[0].expect("all are runnable"));
+            errors.end_quantum();
+        }
+        errors.finish();
+        let least = errors.in_quanta(errors.extremes(TaskId(0)).min);
+        assert!((least + behind).abs() < 1e-9, "{light} light tasks: {least}");
+    }
+}
+
+/// A task that is worth a tenth of the others together.
+fn heavy_among_light(light: u32) -> Vec<u32> {
+    core::iter::once(light / 9).chain((0..light).map(|_| 1)).collect()
 }
 
 #[test]

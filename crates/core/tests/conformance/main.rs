@@ -101,7 +101,7 @@ fn names_are_unique_and_everything_is_said() {
         let Entry { title, paper, bound, cost, .. } = entry;
         let texts = [title, paper, bound.text, cost.pick, cost.insert, cost.remove];
         assert!(texts.iter().all(|text| !text.is_empty()), "{}", entry.name);
-        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
         assert!(entry.name.chars().all(is_name), "{}", entry.name);
     }
 }
