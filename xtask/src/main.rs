@@ -6,6 +6,7 @@ use clap::Parser;
 
 mod instructions;
 mod no_std;
+mod readme;
 mod setup;
 mod shell;
 mod test;
@@ -24,6 +25,8 @@ enum Task {
     Instructions(instructions::Args),
     /// Check that the core builds without the standard library.
     NoStd(no_std::Args),
+    /// Write the README's table of policies.
+    Readme(readme::Args),
     /// Check what neither rustfmt nor clippy looks at.
     Tidy(tidy::Args),
     /// Run a command in a small virtual machine whose kernel has sched_ext.
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Task::Test(args) => args.execute(),
         Task::Instructions(args) => args.execute(),
         Task::NoStd(args) => args.execute(),
+        Task::Readme(args) => args.execute(),
         Task::Tidy(args) => args.execute(),
         Task::Vm(args) => args.execute(),
     };

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::{instructions, no_std, setup, shell, tidy};
+use crate::{instructions, no_std, readme, setup, shell, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -19,6 +19,7 @@ impl Args {
         setup::ensure()?;
         step("formatting", || cargo(&["fmt", "--all", "--check"]))?;
         step("tidiness", tidy::check)?;
+        step("the README's table", readme::check)?;
         let lints = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
         step("lints", || cargo(&lints))?;
         step("no_std", no_std::check)?;

@@ -1,0 +1,68 @@
+//! `cargo xtask readme`: the README's table of policies, from the registry.
+
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use prorata::policies::{Entry, REGISTRY};
+
+use crate::shell;
+
+const BEGIN: &str = "<!-- policies: made by `cargo xtask readme` -->\n";
+const END: &str = "<!-- end of policies -->";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+impl Args {
+    pub(crate) fn execute(self) -> Result<ExitCode> {
+        let (old, new) = old_and_new()?;
+        if old != new {
+            fs::write(shell::workspace().join("README.md"), new)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The table in the README is the registry's.
+pub(crate) fn check() -> Result<()> {
+    let (old, new) = old_and_new()?;
+    if old != new {
+        bail!("the README's table of policies is out of date: run `cargo xtask readme`");
+    }
+    Ok(())
+}
+
+/// The README as it is and as it should be.
+fn old_and_new() -> Result<(String, String)> {
+    let path = shell::workspace().join("README.md");
+    let old = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let (before, rest) = old.split_once(BEGIN).context("README.md has no mark for the table")?;
+    let (_, after) = rest.split_once(END).context("README.md has no mark for the table's end")?;
+    let new = format!("{before}{BEGIN}{}{END}{after}", table());
+    Ok((old, new))
+}
+
+fn table() -> String {
+    let mut table = String::from(
+        "| policy | paper | bound on the service error, quanta | pick · insert · remove | cpus | kernel |\n\
+         |---|---|---|---|---|---|\n",
+    );
+    for entry in REGISTRY {
+        let Entry { name, title, paper, bound, cost, multiprocessor, .. } = entry;
+        let cost = format!("O({}) · O({}) · O({})", cost.pick, cost.insert, cost.remove);
+        let cpus = if *multiprocessor { "any" } else { "1" };
+        let kernel = if in_kernel(name) { "yes" } else { "" };
+        let bound = bound.text.replace('|', "\\|");
+        let row =
+            format!("| `{name}` {title} | {paper} | {bound} | {cost} | {cpus} | {kernel} |\n");
+        table.push_str(&row);
+    }
+    table
+}
+
+/// Whether scx_prorata has the policy.
+fn in_kernel(name: &str) -> bool {
+    let header = format!("crates/scx/src/bpf/policies/{}.h", name.replace('-', "_"));
+    shell::workspace().join(header).is_file()
+}
