@@ -21,6 +21,7 @@ pub mod lottery;
 pub mod mfq;
 pub mod msfq;
 mod options;
+pub mod qfq;
 pub mod round_robin;
 pub mod sfq;
 pub mod sfs;
@@ -88,6 +89,7 @@ pub const REGISTRY: &[Entry] = &[
     stratified::ENTRY,
     lottery::ENTRY,
     eevdf::ENTRY,
+    qfq::ENTRY,
     msfq::ENTRY,
     linux_24::ENTRY,
     linux_26::ENTRY,
