@@ -29,6 +29,7 @@
 
 mod calendar;
 pub mod engine;
+pub mod export;
 pub mod figures;
 pub mod fixed;
 pub mod histogram;

@@ -224,3 +224,49 @@ impl Evidence<'_> {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::engine::Engine;
+    use crate::workload::parse_toml;
+
+    /// Two cpus, a hog and three tasks that sleep.
+    pub(crate) fn workload() -> Workload {
+        parse_toml(
+            r#"
+            duration = "1s"
+            machine = { cpus = 2, quantum = "10ms", quanta = "asynchronous" }
+            [[task]]
+            name = "hog"
+            [[task]]
+            name = "nap"
+            count = 3
+            weight = 2
+            phases = [{ run = { uniform = ["1ms", "25ms"] } }, { sleep = "5ms" }]
+            "#,
+        )
+        .expect("a workload")
+    }
+
+    pub(crate) fn outcome() -> Outcome {
+        let workload = workload();
+        let setup = workload.machine.setup(workload.seed);
+        let policy = prorata::policies::build("gr3", &setup).expect("gr3");
+        let (outcome, ()) = Engine::new(&workload, policy, ()).expect("fits").run().expect("runs");
+        outcome
+    }
+
+    #[test]
+    fn time_is_neither_lost_nor_made() {
+        let outcome = outcome();
+        let sum = |of: fn(&Service) -> Nanos| -> Nanos {
+            outcome.tasks.iter().map(|task| of(&task.service)).sum()
+        };
+        let all_ns = outcome.duration_ns * 2;
+        assert_eq!(sum(|service| service.service_ns) + outcome.totals.idle_ns, all_ns);
+        assert_eq!(outcome.totals.idle_while_waiting_ns, 0);
+        // Each task's ideal is rounded to a nanosecond.
+        assert!(sum(|service| service.ideal_ns).abs_diff(all_ns - outcome.totals.idle_ns) <= 4);
+    }
+}

@@ -7,13 +7,17 @@ use anyhow::Context as _;
 use clap::Subcommand;
 
 mod attach;
+mod compare;
 mod figure;
 mod policies;
 mod run;
 mod simulate;
+mod workload;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Run one workload under several policies in simulation and show them side by side.
+    Compare(compare::Args),
     /// Compute and draw the papers' figures, beside what the papers print.
     Figure(figure::Args),
     /// Run commands that share cpus by weight.
@@ -30,6 +34,7 @@ impl Command {
     /// Does what the user asked for. An error is bad input or a failed environment: exit code 2.
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
+            Command::Compare(args) => args.execute(),
             Command::Figure(args) => args.execute(),
             Command::Run(args) => args.execute(),
             Command::Attach(args) => args.execute(),

@@ -1,77 +1,184 @@
 //! `prorata simulate`: tasks under a policy in simulation.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
 use prorata::{Setup, TaskId, Weight, policies};
+use prorata_sim::engine::Engine;
+use prorata_sim::export::{self, Timeline};
 use prorata_sim::fixed::FixedRun;
+use prorata_sim::outcome::Outcome;
+use prorata_sim::workload::Workload;
 use serde::Serialize;
+use serde_json::json;
+
+use super::print;
+use super::workload::{Overrides, write_file};
 
 /// A quantum of fixed sets. Only ratios matter there.
 const QUANTUM_NS: u64 = 10_000_000;
 /// Most entries of a schedule that is kept in memory.
 const MAX_ENTRIES: usize = 10_000_000;
 
+/// Simulates either a workload file or, with --weights, tasks that are always runnable.
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// The workload: TOML of our own (.toml), rt-app's JSON (.json), or a recording by perf sched.
+    #[arg(required_unless_present = "weights", conflicts_with = "weights")]
+    workload: Option<PathBuf>,
     /// The policy: a name from `prorata policies`, with options as NAME:KEY=VALUE,…
     #[arg(long, default_value = "gr3")]
     policy: String,
-    /// Number of cpus.
-    #[arg(long, default_value_t = 1)]
-    cpus: usize,
     /// Weights of tasks that are always runnable: W,W,… or @FILE with one weight a line.
     #[arg(long)]
-    weights: String,
-    /// How many quanta to simulate.
-    #[arg(long, default_value_t = 16)]
+    weights: Option<String>,
+    /// How many quanta to simulate with --weights.
+    #[arg(long, default_value_t = 16, requires = "weights")]
     quanta: usize,
-    /// Seed of policies that draw lots.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    #[command(flatten)]
+    overrides: Overrides,
     /// What to print.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
+    /// A file to write as well; may be given several times. What it will hold is told by its
+    /// ending: .json, .csv, .parquet (results), .svg, .pftrace (ui.perfetto.dev), .timehist
+    /// (timelines).
+    #[arg(long, short, value_name = "FILE", conflicts_with = "weights")]
+    output: Vec<PathBuf>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Format {
-    /// A table and a Gantt strip, for people.
+    /// A table, for people.
     Table,
     /// One JSON object, for programs.
     Json,
+    /// One line a task.
+    Csv,
+}
+
+/// What an output file holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Json,
+    Csv,
+    Parquet,
+    Svg,
+    Perfetto,
+    Timehist,
+}
+
+impl Kind {
+    fn of(path: &std::path::Path) -> anyhow::Result<Kind> {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => Ok(Kind::Json),
+            Some("csv") => Ok(Kind::Csv),
+            Some("parquet") => Ok(Kind::Parquet),
+            Some("svg") => Ok(Kind::Svg),
+            Some("pftrace" | "perfetto-trace") => Ok(Kind::Perfetto),
+            Some("timehist") => Ok(Kind::Timehist),
+            _ => bail!(
+                "{}: no format goes by that ending; use .json, .csv, .parquet, .svg, .pftrace or \
+                 .timehist",
+                path.display()
+            ),
+        }
+    }
+
+    fn needs_timeline(self) -> bool {
+        matches!(self, Kind::Svg | Kind::Perfetto | Kind::Timehist)
+    }
 }
 
 impl Args {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        let report = self.simulate()?;
-        let text = match self.format {
-            Format::Json => serde_json::to_string(&report)? + "\n",
-            Format::Table => report.table(),
-        };
-        super::print(&text)?;
+        match (&self.workload, &self.weights) {
+            (Some(path), _) => self.simulate_workload(&self.overrides.load(path)?)?,
+            (None, weights) => {
+                let report = self.simulate_weights(weights.as_deref().unwrap_or_default())?;
+                print(&match self.format {
+                    Format::Json => serde_json::to_string(&report)? + "\n",
+                    Format::Table => report.table(),
+                    Format::Csv => bail!("--format csv is for workload files: use json here"),
+                })?;
+            }
+        }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn simulate(&self) -> anyhow::Result<Report> {
+    fn simulate_workload(&self, workload: &Workload) -> anyhow::Result<()> {
+        let kinds: Vec<Kind> =
+            self.output.iter().map(|path| Kind::of(path)).collect::<anyhow::Result<_>>()?;
+        let policy = policies::build(&self.policy, &workload.machine.setup(workload.seed))?;
+        let timeline;
+        let outcome = if kinds.iter().any(|kind| kind.needs_timeline()) {
+            let observer = Timeline::default();
+            let (outcome, observer) = Engine::new(workload, policy, observer)?.run()?;
+            timeline = observer;
+            outcome
+        } else {
+            timeline = Timeline::default();
+            Engine::new(workload, policy, ())?.run()?.0
+        };
+        let (segments, truncated) = timeline.into_segments();
         ensure!(
-            (1..=Setup::MAX_CPUS).contains(&self.cpus),
-            "--cpus {} is not possible: simulate 1 to {} cpus",
-            self.cpus,
+            !truncated,
+            "the timeline has more than {} runs: make it shorter with --duration",
+            export::MAX_SEGMENTS
+        );
+        for (path, kind) in self.output.iter().zip(kinds) {
+            write_file(path, |file| match kind {
+                Kind::Json => Ok(serde_json::to_writer(file, &self.object(&outcome)?)?),
+                Kind::Csv => export::write_csv(&outcome, file),
+                Kind::Parquet => export::write_parquet(&outcome, file),
+                Kind::Svg => export::write_svg(workload, &segments, file),
+                Kind::Perfetto => export::write_perfetto(workload, &segments, file),
+                Kind::Timehist => export::write_timehist(workload, &segments, file),
+            })?;
+        }
+        print(&match self.format {
+            Format::Table => export::table(&self.policy, &outcome),
+            Format::Json => self.object(&outcome)?.to_string() + "\n",
+            Format::Csv => {
+                let mut text = Vec::new();
+                export::write_csv(&outcome, &mut text)?;
+                String::from_utf8(text)?
+            }
+        })
+    }
+
+    /// The policy, then the outcome's fields.
+    fn object(&self, outcome: &Outcome) -> serde_json::Result<serde_json::Value> {
+        let mut object = json!({ "policy": self.policy });
+        if let (Some(object), serde_json::Value::Object(outcome)) =
+            (object.as_object_mut(), serde_json::to_value(outcome)?)
+        {
+            object.extend(outcome);
+        }
+        Ok(object)
+    }
+
+    fn simulate_weights(&self, weights: &str) -> anyhow::Result<Report> {
+        let cpus = self.overrides.cpus.unwrap_or(1);
+        ensure!(
+            (1..=Setup::MAX_CPUS).contains(&cpus),
+            "--cpus {cpus} is not possible: simulate 1 to {} cpus",
             Setup::MAX_CPUS
         );
         ensure!(
-            self.quanta.checked_mul(self.cpus).is_some_and(|n| n <= MAX_ENTRIES),
-            "--quanta {} on {} cpus is too long a schedule: keep quanta × cpus within {MAX_ENTRIES}",
+            self.quanta.checked_mul(cpus).is_some_and(|n| n <= MAX_ENTRIES),
+            "--quanta {} on {cpus} cpus is too long a schedule: keep quanta × cpus within \
+             {MAX_ENTRIES}",
             self.quanta,
-            self.cpus
         );
-        let weights = parse_weights(&self.weights)?;
-        let setup = Setup { seed: self.seed, ..Setup::new(self.cpus, QUANTUM_NS) };
+        let weights = parse_weights(weights)?;
+        let seed = self.overrides.seed.unwrap_or(0);
+        let setup = Setup { seed, ..Setup::new(cpus, QUANTUM_NS) };
         let mut policy = policies::build(&self.policy, &setup)?;
         let run = FixedRun::new(&mut *policy, &setup, &weights, self.quanta);
-        Ok(Report::new(self, &weights, &run))
+        Ok(Report::new(self, cpus, &weights, &run))
     }
 }
 
@@ -131,7 +238,7 @@ struct Report {
 }
 
 impl Report {
-    fn new(args: &Args, weights: &[Weight], run: &FixedRun) -> Report {
+    fn new(args: &Args, cpus: usize, weights: &[Weight], run: &FixedRun) -> Report {
         let errors = run.errors();
         let tasks = || (0..TaskId::LIMIT).map(TaskId).take(weights.len());
         let extremes = tasks().map(|task| errors.extremes(task));
@@ -139,7 +246,7 @@ impl Report {
             extremes.map(|e| (errors.in_quanta(e.min), errors.in_quanta(e.max))).unzip();
         Report {
             policy: args.policy.clone(),
-            cpus: args.cpus,
+            cpus,
             weights: weights.iter().map(|w| w.get()).collect(),
             quanta: args.quanta,
             schedule: run

@@ -8,6 +8,7 @@ use crate::random::Random;
 mod duration;
 mod json;
 mod nice;
+mod recording;
 mod resources;
 mod rt_app;
 mod toml;
@@ -15,6 +16,7 @@ mod toml;
 pub use self::toml::parse_toml;
 pub use duration::{format_duration, parse_duration};
 pub use nice::weight_of_nice;
+pub use recording::parse_recording;
 pub use rt_app::parse_rt_app;
 
 /// Why a workload file is none: where, and what is wrong there.

@@ -1,0 +1,86 @@
+//! Workload files, as several subcommands take them.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use prorata_sim::machine::{Machine, Quanta};
+use prorata_sim::workload::{self, Tasks, Workload};
+
+/// When it ends, if neither the file nor the user says so.
+const DURATION_NS: u64 = 10_000_000_000;
+/// Quantum of files that describe no machine.
+const QUANTUM_NS: u64 = 4_000_000;
+
+#[derive(clap::Args)]
+pub(crate) struct Overrides {
+    /// Number of cpus, instead of what the file says.
+    #[arg(long, value_name = "N")]
+    pub(crate) cpus: Option<usize>,
+    /// Length of a quantum, instead of what the file says.
+    #[arg(long, value_name = "LENGTH", value_parser = workload::parse_duration)]
+    quantum: Option<u64>,
+    /// When the simulation ends, instead of what the file says.
+    #[arg(long, value_name = "LENGTH", value_parser = workload::parse_duration)]
+    duration: Option<u64>,
+    /// Seed of everything random, instead of what the file says.
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// A key of an rt-app file to leave out; may be given several times.
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    ignore: Vec<String>,
+}
+
+impl Overrides {
+    /// The workload in the file at `path`: TOML of our own (`.toml`), rt-app's JSON (`.json`), or
+    /// a recording by perf sched (anything else).
+    pub(crate) fn load(&self, path: &Path) -> anyhow::Result<Workload> {
+        let name = path.display();
+        let bytes = std::fs::read(path).with_context(|| format!("cannot read {name}"))?;
+        let Ok(text) = String::from_utf8(bytes) else {
+            bail!("{name} is no text: export a recording as text with 'perf sched script'");
+        };
+        let mut workload = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("toml") => workload::parse_toml(&text).with_context(|| format!("{name}"))?,
+            Some("json") => {
+                let tasks = workload::parse_rt_app(&text, &self.ignore);
+                on_a_machine(tasks.with_context(|| format!("{name}"))?)
+            }
+            _ => {
+                let tasks = workload::parse_recording(&text);
+                on_a_machine(tasks.with_context(|| format!("{name}"))?)
+            }
+        };
+        self.apply(&mut workload);
+        workload.check().map_err(anyhow::Error::msg).with_context(|| format!("{name}"))?;
+        Ok(workload)
+    }
+
+    fn apply(&self, workload: &mut Workload) {
+        let machine = &mut workload.machine;
+        machine.cpus = self.cpus.unwrap_or(machine.cpus);
+        machine.quantum_ns = self.quantum.unwrap_or(machine.quantum_ns);
+        workload.duration_ns = self.duration.unwrap_or(workload.duration_ns);
+        workload.seed = self.seed.unwrap_or(workload.seed);
+    }
+}
+
+/// The tasks of another program's file, on a machine of ours.
+fn on_a_machine(tasks: Tasks) -> Workload {
+    let machine = Machine { quanta: Quanta::Asynchronous, ..Machine::new(1, QUANTUM_NS) };
+    Workload {
+        machine,
+        duration_ns: tasks.duration_ns.unwrap_or(DURATION_NS),
+        seed: 0,
+        groups: tasks.groups,
+        resources: tasks.resources,
+    }
+}
+
+/// Puts a file at `path`, wholly or not at all.
+pub(crate) fn write_file(
+    path: &Path,
+    write: impl FnOnce(&mut std::io::BufWriter<&std::fs::File>) -> std::io::Result<()>,
+) -> anyhow::Result<()> {
+    prorata_sim::export::replace(path, write)
+        .with_context(|| format!("cannot write {}; nothing was left there", path.display()))
+}

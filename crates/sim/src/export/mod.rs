@@ -1,0 +1,72 @@
+//! What a simulation leaves behind: one file a format.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+mod columns;
+mod csv;
+mod parquet;
+mod perfetto;
+mod svg;
+mod table;
+mod timehist;
+mod timeline;
+
+pub use self::csv::write_csv;
+pub use self::parquet::write_parquet;
+pub use self::svg::write_svg;
+pub use perfetto::write_perfetto;
+pub use table::{Compared, comparison, table};
+pub use timehist::write_timehist;
+pub use timeline::{MAX_SEGMENTS, Segment, Timeline};
+
+/// Fills the file at `path` by `write`, wholly or not at all: what stands under the final name was
+/// written to the end and is on disk.
+///
+/// # Errors
+/// When the file, or one beside it, cannot be written. An earlier file of this name stays.
+pub fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+) -> io::Result<()> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let temporary = tempfile::Builder::new()
+        .prefix(".prorata-")
+        .permissions(permissions())
+        .tempfile_in(directory)?;
+    let mut writer = BufWriter::new(temporary.as_file());
+    write(&mut writer)?;
+    writer.flush()?;
+    drop(writer);
+    temporary.as_file().sync_all()?;
+    temporary.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// As for any new file; the umask takes its part.
+fn permissions() -> std::fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o666)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_wholly_or_not_at_all() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("x");
+        replace(&path, |file| file.write_all(b"first")).expect("written");
+        let error = replace(&path, |file| {
+            file.write_all(b"sec")?;
+            Err(io::Error::from(io::ErrorKind::StorageFull))
+        });
+        assert_eq!(error.map_err(|e| e.kind()), Err(io::ErrorKind::StorageFull));
+        assert_eq!(std::fs::read(&path).expect("still there"), b"first");
+        assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 1);
+    }
+}
