@@ -8,7 +8,7 @@
 //! use prorata::{Policy, Setup, TaskId, Weight, policies};
 //!
 //! let quantum_ns = 10_000_000;
-//! let mut policy = policies::build("round-robin", &Setup::new(1, quantum_ns)).unwrap();
+//! let mut policy = policies::build("gr3", &Setup::new(1, quantum_ns)).unwrap();
 //! for (id, weight) in [5, 2, 1].into_iter().enumerate() {
 //!     let task = TaskId(id as u32);
 //!     policy.add(task, Weight::new(weight).unwrap());
@@ -23,7 +23,7 @@
 //!         task.0
 //!     })
 //!     .collect();
-//! assert_eq!(order, [0, 1, 2, 0, 1, 2, 0, 1]);
+//! assert_eq!(order, [0, 0, 1, 0, 0, 0, 1, 2]);
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]
@@ -42,3 +42,8 @@ pub mod weights;
 
 pub use checked::Checked;
 pub use policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
+
+/// The example of the README compiles and holds.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
