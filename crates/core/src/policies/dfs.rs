@@ -1,5 +1,5 @@
 //! Deadline fair scheduling (Chandra, Adler, Shenoy: *Deadline Fair Scheduling*, RTAS 2001):
-//! proportionate fairness on P cpus. No task is ever a whole quantum away from its due.
+//! proportionate fairness on P cpus. No task is to be ever a whole quantum away from its due.
 //!
 //! # The idea
 //!
@@ -71,9 +71,14 @@
 //!
 //! # Bound, cost, limits
 //!
-//! *Bound*: with a fixed set and whole quanta in step, P-fairness: −1 < e < 1, proven for PD² and
-//! claimed by the paper for its own tie rules by way of ER-fair scheduling. A search found no
-//! set that breaks it: see `examples/dfs_search.rs` and its result in `tests/dfs`.
+//! *Bound*: with a fixed set and whole quanta in step, e < 1 always, by eligibility. −1 < e, and so
+//! P-fairness, holds with any tie rule on one and two cpus, and with `ties=pd2` on any number (PD² is
+//! proven optimal). **With the paper's two rules it does not always hold**, although the paper says
+//! that they are the ones that the proof needs: weights 6, 6, 6, 7, 7 on 4 cpus (each worth 6/8 or
+//! 7/8 of one) leave task 4 with 6 of its 7 quanta after 8, and a cpu idle in the fourth. In the
+//! third slot tasks of weight 6 and 7 tie at deadline 4 and cannot be told apart by the next
+//! deadline either; what should decide is the length of the chain of tight windows behind it, the
+//! group deadline. @@RESULT@@
 //! *Cost*: `pick` and `charge` O(log N) amortised: every quantum enters each queue once. `wake`,
 //! `block`, `set_weight` O(P log N). *Cpus*: any number.
 //! *Not work-conserving*: when the quanta of the cpus are not in step, a cpu may find nobody
@@ -95,8 +100,8 @@ pub(super) const ENTRY: Entry = Entry {
     title: "Deadline fair scheduling",
     paper: "Chandra, Adler, Shenoy, RTAS 2001, §4",
     bound: Bound {
-        text: "−1 < e < 1 (P-fair)",
-        lower: Some(|_, _| Ratio::whole(-1)),
+        text: "e < 1; −1 < e (P-fair) on 1 or 2 cpus, or with ties=pd2",
+        lower: None,
         upper: Some(|_, _| Ratio::whole(1)),
         exact_each_cycle: true,
     },

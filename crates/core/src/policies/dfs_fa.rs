@@ -18,8 +18,10 @@
 //!
 //! # Bound, cost, limits
 //!
-//! *Bound*: with a fixed set and whole quanta in step some task is always eligible, so the schedule
-//! is that of DFS and P-fair, −1 < e < 1. Otherwise it is not P-fair, as the paper says.
+//! *Bound*: with a fixed set and whole quanta in step, and `ties=pd2`, there are always P eligible
+//! tasks, so the schedule is that of DFS and P-fair, −1 < e < 1. With the paper's tie rules that holds
+//! for all but the few sets where these fail (see [`dfs`](super::dfs)). Otherwise it is not P-fair,
+//! as the paper says.
 //! *Never idle*: the auxiliary queue holds every waiting task, so `pick` returns `None` only if none
 //! waits. *Cost*: `pick` and `charge` O(log N) amortised (see [`Surplus`] for the order of the
 //! auxiliary queue); `wake`, `block`, `set_weight` O(P log N). *Cpus*: any number.
@@ -30,7 +32,7 @@
 use alloc::boxed::Box;
 
 use super::dfs::{self, Dfs, Ties};
-use super::{Cost, Entry};
+use super::{Bound, Cost, Entry};
 use crate::effective::Start;
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::{Heap, Surplus};
@@ -40,7 +42,7 @@ pub(super) const ENTRY: Entry = Entry {
     name: "dfs-fa",
     title: "Deadline fair scheduling with fair airport",
     paper: "Chandra, Adler, Shenoy, RTAS 2001, §5",
-    bound: dfs::ENTRY.bound,
+    bound: Bound::none("none; in step with ties=pd2: −1 < e < 1 (P-fair)"),
     cost: Cost { pick: "log N", insert: "P log N", remove: "P log N" },
     multiprocessor: true,
     work_conserving: true,

@@ -90,9 +90,9 @@ fn in_step_the_auxiliary_queue_changes_nothing() {
         let mut traces = Vec::new();
         let new = |setup: &Setup| -> Box<dyn Policy> {
             if fair_airport {
-                Box::new(DfsFa::new(setup, Ties::Paper))
+                Box::new(DfsFa::new(setup, Ties::Pd2))
             } else {
-                Box::new(Dfs::new(setup, Ties::Paper))
+                Box::new(Dfs::new(setup, Ties::Pd2))
             }
         };
         runs(SYNCHRONISED, 2000, new, |run, _| traces.push(run.trace));

@@ -13,7 +13,8 @@ use prorata::{Checked, Setup};
 
 fn dfs(weights: &[u32], cpus: usize, ties: Ties) -> Lockstep<Checked<Dfs>> {
     let setup = Setup::new(cpus, QUANTUM_NS);
-    let policy = Checked::new(Dfs::new(&setup, ties), &setup);
+    let policy = Checked::new(Dfs::new(&setup, ties), &setup)
+        .work_conserving(cpus <= 2 || ties == Ties::Pd2);
     Lockstep::new(start(policy, weights), cpus)
 }
 
@@ -29,6 +30,26 @@ fn with_a_cpu_for_each_task_i_runs_on_cpu_i() {
     assert!(rows.iter().all(|row| *row == [1, 2, 3, 0]));
     let rows = dfs(&[1, 500, 30], 3, Ties::Pd2).rows(5);
     assert!(rows.iter().all(|row| *row == [1, 2, 3]));
+}
+
+/// The smallest set that breaks P-fairness with the paper's two tie rules, found by
+/// `examples/dfs_search.rs`: after 8 quanta task 4 is due exactly 7, and has 6. The group deadline
+/// of PD² saves it.
+#[test]
+fn the_papers_tie_rules_are_not_always_p_fair() {
+    let weights = [6, 6, 6, 7, 7];
+    for (ties, model_ties) in [(Ties::Paper, model::Ties::Paper), (Ties::Pd2, model::Ties::Pd2)] {
+        let mut model = Model::new(&weights, 4, model_ties);
+        let mut run = dfs(&weights, 4, ties);
+        let fair = (0..7).all(|_| model.quantum().len() <= 4 && model.unfair().is_none());
+        assert!(fair, "up to the seventh quantum");
+        model.quantum();
+        let rows = run.rows(8);
+        let idle = rows.concat().iter().filter(|&&task| task == 0).count();
+        let fifth = rows.concat().iter().filter(|&&task| task == 5).count();
+        let expected = if ties == Ties::Paper { (Some(4), 6, 1) } else { (None, 7, 0) };
+        assert_eq!((model.unfair(), fifth, idle), expected);
+    }
 }
 
 /// Cpus and more weights than cpus, from nearly equal to very skewed.
@@ -50,7 +71,9 @@ fn follows_the_model(cpus: usize, weights: &[u32], ties: Ties) -> Result<(), Tes
         let got: Vec<Option<usize>> =
             dfs.quantum().iter().map(|task| task.map(|t| t.index())).collect();
         prop_assert_eq!(&got, &expected, "quantum {}", quantum);
-        prop_assert_eq!(model.unfair(), None);
+        if cpus <= 2 || ties == Ties::Pd2 {
+            prop_assert_eq!(model.unfair(), None, "P-fair");
+        }
     }
     Ok(())
 }
@@ -58,7 +81,7 @@ fn follows_the_model(cpus: usize, weights: &[u32], ties: Ties) -> Result<(), Tes
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// The same tasks on the same cpus as the exact ideal model, and P-fair at every instant.
+    /// The same tasks on the same cpus as the exact ideal model.
     #[test]
     fn a_fixed_set_follows_the_ideal_model((cpus, weights) in sets()) {
         follows_the_model(cpus, &weights, Ties::Paper)?;
