@@ -93,9 +93,9 @@ pub(super) const ENTRY: Entry = Entry {
     options: &[
         (
             "resume",
-            "violated",
-            "where to go on after a change of groups: violated, largest, \
-          largest-on-removal, current",
+            "until-ordered",
+            "where to go on after a change of groups: until-ordered, violated, largest, \
+             largest-on-removal, current",
         ),
         ("rescale", "neighbour", "what a changed group's work is rescaled by: neighbour, own"),
     ],
