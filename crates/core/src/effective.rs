@@ -417,3 +417,105 @@ fn effective_under(cap: Cap, weight: Weight) -> Effective {
     }
     Effective::whole(weight)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::weights;
+    use proptest::prelude::*;
+
+    /// The naive twin: all weights sorted, the cap from the sorted algorithm.
+    fn naive(set: &[Option<Weight>], cpus: usize) -> Vec<Option<(u64, u32)>> {
+        let mut sorted: Vec<Weight> = set.iter().copied().flatten().collect();
+        sorted.sort_unstable_by(|a, b| b.cmp(a));
+        let cap = weights::sorted(&sorted, cpus);
+        let effective = |weight: Weight| match cap == Cap::NONE || !cap.exceeded_by(weight) {
+            true => (u64::from(weight.get()), 1),
+            false => cap.fraction(),
+        };
+        set.iter().map(|weight| weight.map(effective)).collect()
+    }
+
+    proptest! {
+        /// Every φ is that of the naive twin, and `changed` lists exactly the others that changed.
+        #[test]
+        fn feasible_behaves_like_sorting(
+            cpus in 1usize..9,
+            steps in proptest::collection::vec((0usize..24, 0u32..32, any::<u32>()), 1..120),
+        ) {
+            let mut feasible = Feasible::new(cpus);
+            feasible.reserve(24);
+            let mut set: Vec<Option<Weight>> = alloc::vec![None; 24];
+            for (i, shift, noise) in steps {
+                let task = TaskId(u32::try_from(i).expect("few"));
+                let before = naive(&set, cpus);
+                match set[i].take() {
+                    Some(_) => feasible.remove(task),
+                    None => {
+                        let weight = Weight::new((noise >> shift).max(1)).expect("positive");
+                        set[i] = Some(weight);
+                        feasible.insert(task, weight);
+                    }
+                }
+                let after = naive(&set, cpus);
+                let mut changed: Vec<(u32, (u64, u32))> =
+                    feasible.changed().iter().map(|(t, old)| (t.0, old.fraction())).collect();
+                changed.sort_unstable();
+                let expected: Vec<(u32, (u64, u32))> = (0..)
+                    .zip(before.iter().zip(&after))
+                    .filter(|&(id, (old, new))| id != task.0 && old != new)
+                    .filter_map(|(id, (old, _))| old.map(|old| (id, old)))
+                    .collect();
+                prop_assert_eq!(changed, expected);
+                for (id, effective) in (0..).zip(&after) {
+                    let Some(effective) = *effective else { continue };
+                    prop_assert_eq!(feasible.effective(TaskId(id)).fraction(), effective);
+                }
+            }
+        }
+
+        /// P·c = Σφ: what a whole cpu counts for is the mean over the busy cpus.
+        #[test]
+        fn a_cpu_counts_for_its_part_of_the_total(
+            cpus in 1usize..9,
+            numbers in proptest::collection::vec(1u32..1000, 1..30),
+        ) {
+            let mut feasible = Feasible::new(cpus);
+            feasible.reserve(numbers.len());
+            for (id, &n) in (0..).zip(&numbers) {
+                feasible.insert(TaskId(id), Weight::new(n).expect("positive"));
+            }
+            let (parts, of) = feasible.per_cpu().fraction();
+            let total: u128 = (0..)
+                .zip(&numbers)
+                .map(|(id, _)| feasible.effective(TaskId(id)).fraction())
+                .map(|(n, d)| u128::from(n) * u128::from(of / d))
+                .sum();
+            prop_assert_eq!(total, feasible.busy_cpus() as u128 * u128::from(parts));
+        }
+
+        #[test]
+        fn starts_and_virtual_times_compare_like_fractions(
+            (a, b) in ((1u64..1 << 40, 1u32..64), (1u64..1 << 40, 1u32..64)),
+            (x, y) in (0i128..1 << 50, 0i128..1 << 50),
+        ) {
+            let (phi, psi) = (Effective::ratio(a.0, a.1), Effective::ratio(b.0, b.1));
+            let fraction = |s: i128, (n, d): (u64, u32)| (s * i128::from(d), i128::from(n));
+            let ((xn, xd), (yn, yd)) = (fraction(x, a), fraction(y, b));
+            prop_assert_eq!(phi.start(x).cmp(&psi.start(y)), (xn * yd).cmp(&(yn * xd)));
+            let now = Virtual::reached(y, u128::from(b.0), b.1);
+            prop_assert_eq!(now.is_after(phi.start(x)), yn * xd > xn * yd);
+            // φ·v rounded down, exactly.
+            let due = i128::from(a.0) * yn / (yd * i128::from(a.1));
+            prop_assert_eq!(now.service_ns(phi), due);
+            prop_assert_eq!(now.carried(now.service_ns(phi) + 7, phi, psi), now.service_ns(psi) + 7);
+        }
+    }
+
+    #[test]
+    fn products_of_128_bits() {
+        assert_eq!(product(u128::MAX, u128::MAX), (u128::MAX - 1, 1));
+        assert_eq!(product(1 << 100, 1 << 100), (1 << 72, 0));
+        assert_eq!(product(12, 34), (0, 408));
+    }
+}
