@@ -5,11 +5,11 @@ mod common;
 mod disorder;
 mod model;
 
-use common::{Lockstep, QUANTUM_NS, start};
+use common::{Lockstep, QUANTUM_NS, start, weight};
 use model::Model;
 use proptest::prelude::*;
 use prorata::policies::dfs::{Dfs, Ties};
-use prorata::{Checked, Setup};
+use prorata::{Checked, Policy, Setup, TaskId};
 
 fn dfs(weights: &[u32], cpus: usize, ties: Ties) -> Lockstep<Checked<Dfs>> {
     let setup = Setup::new(cpus, QUANTUM_NS);
@@ -30,6 +30,18 @@ fn with_a_cpu_for_each_task_i_runs_on_cpu_i() {
     assert!(rows.iter().all(|row| *row == [1, 2, 3, 0]));
     let rows = dfs(&[1, 500, 30], 3, Ties::Pd2).rows(5);
     assert!(rows.iter().all(|row| *row == [1, 2, 3]));
+}
+
+/// A task that is half a quantum ahead when its weight grows a thousandfold is still half a quantum
+/// ahead. (With its start tag kept, as in the paper, it would wait for 500 quanta.)
+#[test]
+fn a_task_that_becomes_heavy_keeps_its_error() {
+    let mut run = dfs(&[1, 1, 500], 1, Ties::Paper);
+    while run.quantum()[0] != Some(TaskId(0)) {}
+    let now_ns = run.now_ns;
+    run.policy.set_weight(TaskId(0), weight(1000), now_ns);
+    let quanta = (0..15).filter(|_| run.quantum()[0] == Some(TaskId(0))).count();
+    assert!((9..=11).contains(&quanta), "{quanta} of 15 quanta, and two thirds are its due");
 }
 
 /// The smallest set that breaks P-fairness with the paper's two tie rules, found by
