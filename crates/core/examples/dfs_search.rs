@@ -173,7 +173,7 @@ fn main() {
             .collect();
         handles.into_iter().flat_map(|handle| handle.join().expect("no panic")).collect()
     });
-    found.sort_by_key(|(cpus, d, set)| (*cpus as u32 * d, set.len()));
+    found.sort_by_key(|(cpus, d, set)| (cpus * *d as usize, set.len()));
     println!("{} of {} sets break P-fairness", found.len(), sets / threads * threads);
     let behind = |(cpus, d, set): &(usize, u32, Vec<u32>)| furthest_behind(set, *cpus, *d, ties);
     for case @ (cpus, d, set) in found.iter().take(5) {

@@ -80,7 +80,8 @@
 //! have been task 3, whose chain of tight windows ends at 8 and not at 4: the group deadline. Of
 //! 10,100,000 random sets on 3 to 8 cpus (`examples/dfs_search.rs`, 6,000,000 of seed 1 and
 //! 4,100,000 of seed 2) 4,121 break P-fairness, none by more than 1.24 quanta behind; with `ties=pd2`
-//! none of 2,000,000 (seed 5) does. Below 4 cpus none was found, nor any with a smaller total.
+//! none of 2,000,000 (seed 5) does. The least total is that of
+//! weights 4, 4, 4, 4, 4, 5, 5 on 5 cpus, the fewest cpus are 4 (of 1,500,000 sets on 3, none).
 //! *Cost*: `pick` and `charge` O(log N) amortised: every quantum enters each queue once. `wake`,
 //! `block`, `set_weight` O(P log N). *Cpus*: any number.
 //! *Not work-conserving*: when the quanta of the cpus are not in step, a cpu may find nobody
@@ -92,7 +93,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::{Bound, Cost, Entry, Ratio};
-use crate::effective::{Effective, Start, Virtual};
+use crate::effective::{Effective, Start, Virtual, divide};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::Heap;
 use crate::tags::{State, Tags};
@@ -286,13 +287,11 @@ impl Dfs {
     fn slot_of(&self, time: Start) -> (i64, bool) {
         let (per_cpu, of) = self.tags.runnable().per_cpu().fraction();
         let (part, parts) = time.part();
-        let part = u128::from(part) * u128::from(per_cpu);
-        let (part, rest) = (part / u128::from(parts), part % u128::from(parts));
-        let whole = i128::from(time.whole()) * i128::from(per_cpu);
-        let place = whole + i128::try_from(part).expect("below c") + self.slot_offset;
-        let slot_length = i128::from(self.quantum_ns) * i128::from(of);
-        let slot = i64::try_from(place.div_euclid(slot_length)).unwrap_or(i64::MAX);
-        (slot, rest != 0 || place.rem_euclid(slot_length) != 0)
+        let part = i128::from(part) * i128::from(per_cpu);
+        let (part, below_ns) = divide(part, u128::from(parts));
+        let place = i128::from(time.whole()) * i128::from(per_cpu) + part + self.slot_offset;
+        let (slot, inside) = divide(place, u128::from(self.quantum_ns) * u128::from(of));
+        (i64::try_from(slot).unwrap_or(i64::MAX), below_ns != 0 || inside != 0)
     }
 
     /// The end of the chain of overlapping windows that begins with the one that ends at

@@ -6,7 +6,7 @@
 //! a time before which that answer stays right. When v reaches the time of the root, only the
 //! subtrees whose time has come are played again.
 //!
-//! Comparisons are exact. The times are rounded down to 2^−62 ns, which costs a comparison too
+//! Comparisons are exact. The times are rounded down to 2^−32 ns, which costs a comparison too
 //! many now and then, and decides nothing.
 //!
 //! Cost: `peek` O(1), `insert` and `remove` O(log N), `advance` O(log N) for each change of a
@@ -15,14 +15,14 @@
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use crate::effective::{Effective, Start};
+use crate::effective::{Effective, Start, divide};
 use crate::policy::TaskId;
 
 const NOBODY: u32 = u32::MAX;
 /// A time that never comes.
 const NEVER: i128 = i128::MAX;
 /// Bits after the point of the times in the tree.
-const FRACTION_BITS: u32 = 62;
+const FRACTION_BITS: u32 = 32;
 
 /// Surplus as a function of v: `service_ns` − φ·v.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ struct Line {
 struct Node {
     /// The task of least surplus below.
     winner: u32,
-    /// Until v reaches this, in 2^−62 ns, nothing changes below.
+    /// Until v reaches this, in 2^−32 ns, nothing changes below.
     until: i128,
 }
 
@@ -169,23 +169,25 @@ impl Surplus {
         order.then(a.cmp(&b)) == Ordering::Less
     }
 
-    /// When the line of `loser` falls to that of `winner`, in 2^−62 ns, rounded down.
+    /// When the line of `loser` falls to that of `winner`, in 2^−32 ns, rounded down.
     #[inline]
     fn passes(&self, loser: u32, winner: u32) -> i128 {
         let (service, slope) = self.difference(loser, winner);
         if slope <= 0 {
             return NEVER;
         }
-        let (whole, rest) = (service.div_euclid(slope), service.rem_euclid(slope));
+        let slope = slope.unsigned_abs();
+        let (whole, rest) = divide(service, slope);
         let Ok(whole) = i64::try_from(whole) else { return NEVER };
-        (i128::from(whole) << FRACTION_BITS) + (rest << FRACTION_BITS) / slope
+        let rest = i128::try_from(rest << FRACTION_BITS).expect("below 2^94");
+        (i128::from(whole) << FRACTION_BITS) + divide(rest, slope).0
     }
 }
 
 fn rounded_down(time: Start) -> i128 {
     let (part, of) = time.part();
-    let part = (u128::from(part) << FRACTION_BITS) / u128::from(of);
-    (i128::from(time.whole()) << FRACTION_BITS) + i128::try_from(part).expect("below 2^62")
+    let (part, _) = divide(i128::from(part) << FRACTION_BITS, u128::from(of));
+    (i128::from(time.whole()) << FRACTION_BITS) + part
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! tasks and n_k the number of its capped ones, that is n_k + Q·W_k/Φ_f: the whole part is dedicated,
 //! and the rest, ρ_k/Φ_f with ρ_k = Q·W_k mod Φ_f, competes. So Φ̂_k = ρ_k/Q, exactly.
 
-use crate::effective::{Effective, Start, Virtual};
+use crate::effective::{Effective, Virtual, divide};
 use crate::policy::{Nanos, Weight};
 
 /// Number of orders of weight, and so of groups.
@@ -22,8 +22,8 @@ struct Account {
     floor: usize,
     /// ρ_k; the group is worth one cpu more for this part of the time. Below Φ_f.
     rest: u64,
-    /// Time for which competing cpus were the group's, φ̂·(virtual start time): w in units of ns.
-    /// While the rest is 0: the service error.
+    /// Time for which competing cpus were the group's since the last change of the weights, plus
+    /// the error that it had then: w in units of ns.
     service_ns: i128,
     /// Cpus that are the group's.
     cpus: usize,
@@ -80,21 +80,19 @@ impl Allocator {
     }
 
     /// Recomputes what every group is worth when a whole cpu counts for `per_cpu`. No cpu moves;
-    /// every group keeps its service error. O(g).
+    /// every group keeps its error, and virtual time starts from 0 again. O(g).
     pub(super) fn settle(&mut self, per_cpu: Effective) {
         let now = self.now();
         let old_of = self.per_cpu.fraction().1;
         let (whole_cpu, of) = per_cpu.fraction();
-        for k in 0..GROUPS {
-            let account = &mut self.accounts[k];
+        for (k, account) in self.accounts.iter_mut().enumerate() {
+            let is_present = self.present & 1 << k != 0;
             let error_ns = account.service_ns - due_ns(now, account.rest, old_of);
-            let worth = u128::from(account.weight) * u128::from(of);
-            let floor = worth / u128::from(whole_cpu);
-            let rest = worth % u128::from(whole_cpu);
+            account.service_ns = if is_present { error_ns } else { 0 };
+            let worth = i128::from(account.weight) * i128::from(of);
+            let (floor, rest) = divide(worth, u128::from(whole_cpu));
             account.floor = account.capped + usize::try_from(floor).expect("at most P");
             account.rest = u64::try_from(rest).expect("below Φ_f");
-            let error_ns = if self.present & 1 << k == 0 { 0 } else { error_ns };
-            account.service_ns = error_ns + due_ns(now, account.rest, of);
         }
         self.per_cpu = per_cpu;
     }
@@ -157,18 +155,17 @@ impl Allocator {
         self.accounts[k].service_ns += i128::from(elapsed_ns);
     }
 
-    /// The virtual finishing time of group `k`, which has a rest.
-    fn finish(&self, k: usize) -> Start {
+    /// The virtual finishing time (w + T)/Φ̂ of group `k`, times 1/Q, as a fraction.
+    fn finish(&self, k: usize) -> (i128, i128) {
         let account = &self.accounts[k];
-        let effective = Effective::ratio(account.rest, self.per_cpu.fraction().1);
-        effective.start(account.service_ns + i128::from(self.interval_ns))
+        (account.service_ns + i128::from(self.interval_ns), i128::from(account.rest))
     }
 
     /// The group that a free cpu should go to, among those that `may` have it: one that lacks a
     /// dedicated cpu, else the one of least virtual finishing time among those that have only
     /// their floor; ties to the lower order. O(g).
     pub(super) fn choose(&self, may: impl Fn(usize, usize) -> bool) -> Option<usize> {
-        let mut best: Option<(Start, usize)> = None;
+        let mut best: Option<((i128, i128), usize)> = None;
         let mut left = self.present;
         while left != 0 {
             let k = left.trailing_zeros() as usize;
@@ -182,7 +179,7 @@ impl Allocator {
             }
             if account.rest > 0 {
                 let finish = self.finish(k);
-                if best.is_none_or(|(least, _)| finish < least) {
+                if best.is_none_or(|((n, d), _)| finish.0 * d < n * finish.1) {
                     best = Some((finish, k));
                 }
             }
@@ -221,9 +218,10 @@ mod tests {
         assert_eq!([2, 2, 2, 3].map(|k| groups.arrive(k)), [true, true, false, false]);
         groups.charge(1, 20);
         groups.charge(3, 20);
-        let finish = |groups: &Allocator, k| (groups.finish(k), Effective::ratio(1, 1));
-        let equals = |groups: &Allocator, k, intervals: i128, weight| {
-            finish(groups, k).0 == Effective::ratio(weight, 1).start(20 * intervals)
+        // F = intervals/weight, as the paper writes it.
+        let equals = |groups: &Allocator, k, intervals: i128, weight: i128| {
+            let (above, below) = groups.finish(k);
+            above * 4 * weight == 20 * intervals * below
         };
         assert!(equals(&groups, 1, 2, 7) && equals(&groups, 2, 1, 6) && equals(&groups, 3, 2, 9));
 
