@@ -211,6 +211,15 @@ impl Clock {
         self.whole += whole + u64::from(carry);
     }
 
+    /// The clock as it was `service_ns` ago, all of it since Φ changed last.
+    #[must_use]
+    pub fn before(&self, service_ns: Nanos) -> Clock {
+        let (whole, part) = (service_ns / self.total.max(1), service_ns % self.total.max(1));
+        let borrow = self.part < part;
+        let part = self.part + if borrow { self.total } else { 0 } - part;
+        Clock { whole: self.whole - whole - u64::from(borrow), part, ..*self }
+    }
+
     /// A task of `weight` becomes runnable.
     pub fn join(&mut self, weight: Weight) {
         self.set_total(self.total + u64::from(weight.get()));
@@ -472,6 +481,10 @@ mod tests {
             prop_assert_eq!(clock.has_passed(tag), n * total < sum * d);
             let own = fraction(clock.tag(tag.weight()));
             prop_assert_eq!(own.0, (sum * d).div_ceil(total));
+            let half = runs.iter().sum::<u64>() / 2 + 1;
+            let mut ahead = clock;
+            ahead.advance(half);
+            prop_assert_eq!(ahead.before(half).tag(tag.weight()), clock.tag(tag.weight()));
             clock.at_least(tag);
             prop_assert!(clock.has_reached(tag));
         }

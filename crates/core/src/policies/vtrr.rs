@@ -119,12 +119,13 @@ struct Known {
 
 /// Where the walk along the queue stands.
 #[derive(Clone, Copy, Debug)]
-struct Current {
-    key: Key,
-    /// Its counter after it ran.
-    counter: u32,
-    /// Its place; `None` if the queue changed since, or it left.
-    place: Option<Place>,
+enum Walk {
+    /// Before the first task.
+    Start,
+    /// At the task that was picked last.
+    At(Place),
+    /// Behind the place in the order that the task picked last has or had: the queue changed.
+    Behind(Key),
 }
 
 /// VTRR. See the [module documentation](self).
@@ -135,13 +136,14 @@ pub struct Vtrr {
     /// successor of the current task may exceed it by one.
     queue: Sorted<Client>,
     tasks: Vec<Known>,
-    /// QVT, and Φ.
-    clock: Clock,
+    /// QVT one quantum from now, which is what decisions need, and Φ.
+    soon: Clock,
     /// Σ counters of the queue; 0 only if it is empty.
     left_in_cycle: u64,
     cycle: u64,
-    /// `None`: the first task is next.
-    current: Option<Current>,
+    walk: Walk,
+    /// The counter of the task picked last.
+    counter: u32,
 }
 
 impl Vtrr {
@@ -152,19 +154,21 @@ impl Vtrr {
             quantum_ns: setup.quantum_ns,
             queue: Sorted::default(),
             tasks: Vec::new(),
-            clock: Clock::new(setup.quantum_ns),
+            soon: Clock::new(setup.quantum_ns),
             left_in_cycle: 0,
             cycle: 1,
-            current: None,
+            walk: Walk::Start,
+            counter: 0,
         }
     }
 
     /// The task to look at next; `None` past the end of the queue, and at the start of a cycle.
     #[inline]
     fn next(&self) -> Option<Place> {
-        match self.current?.place {
-            Some(place) => self.queue.next(place),
-            None => self.queue.after(self.current?.key),
+        match self.walk {
+            Walk::At(place) => self.queue.next(place),
+            Walk::Start => None,
+            Walk::Behind(key) => self.queue.after(key),
         }
     }
 
@@ -173,24 +177,33 @@ impl Vtrr {
     fn is_due(&self, place: Place) -> bool {
         let client = &self.queue[place];
         let counter = client.counter_in(self.cycle);
-        if self.current.is_some_and(|current| counter > current.counter) {
-            return true;
-        }
-        let mut soon = self.clock;
-        soon.advance(self.quantum_ns);
-        counter > 0 && soon.has_passed(client.tag)
+        counter > self.counter || counter > 0 && self.soon.has_passed(client.tag)
     }
 
     /// All counters are 0: they become the shares.
     fn start_cycle(&mut self) {
         debug_assert_eq!(self.left_in_cycle, 0);
         self.cycle += 1;
-        self.left_in_cycle = self.clock.total_weight();
-        self.current = None;
+        self.left_in_cycle = self.soon.total_weight();
+        self.walk = Walk::Start;
+    }
+
+    /// QVT.
+    fn now(&self) -> Clock {
+        if self.queue.is_empty() { self.soon } else { self.soon.before(self.quantum_ns) }
+    }
+
+    /// QVT is `now`, with another Φ than before.
+    fn set_now(&mut self, now: Clock) {
+        self.soon = now;
+        if now.total_weight() > 0 {
+            self.soon.advance(self.quantum_ns);
+        }
     }
 
     /// Puts `task` in, with the counter that equation 9 gives it; no more than `most`.
     fn enqueue(&mut self, task: TaskId, most: u32) {
+        let mut now = self.now();
         let Known { mut client, hint, .. } = self.tasks[task.index()];
         let weight = client.tag.weight();
         if self.queue.is_empty() {
@@ -198,17 +211,18 @@ impl Vtrr {
             client.counter = weight.get();
         } else {
             let share = u128::from(weight.get()) * u128::from(self.left_in_cycle);
-            let share = share / u128::from(self.clock.total_weight());
+            let share = share / u128::from(now.total_weight());
             client.counter = u32::try_from(share).expect("counters are at most shares").min(most);
         }
         client.cycle = self.cycle;
+        self.leave_place();
         let place = self.queue.insert(client, hint);
         let counter = self.between_neighbours(place);
         self.queue[place].counter = counter;
         self.left_in_cycle += u64::from(counter);
-        self.clock.join(weight);
+        now.join(weight);
+        self.set_now(now);
         self.tasks[task.index()].queued = true;
-        self.note_queue_changed();
     }
 
     /// The counter of the task at `place`, clamped between those of its neighbours. Where the
@@ -226,31 +240,30 @@ impl Vtrr {
         if !known.queued {
             return;
         }
+        let mut now = self.now();
+        self.leave_place();
         let (mut client, hint) = self.queue.remove(known.client.key()).expect("it is queued");
         client.counter = client.counter_in(self.cycle);
         client.cycle = self.cycle;
-        self.clock.leave(client.tag.weight());
+        now.leave(client.tag.weight());
+        self.set_now(now);
         self.left_in_cycle -= u64::from(client.counter);
         self.tasks[task.index()] = Known { client, queued: false, hint };
-        self.note_queue_changed();
         if self.left_in_cycle == 0 {
             self.start_cycle();
         }
     }
 
-    fn note_queue_changed(&mut self) {
-        if let Some(current) = &mut self.current {
-            current.place = None;
+    /// The queue is about to change: places become meaningless.
+    fn leave_place(&mut self) {
+        if let Walk::At(place) = self.walk {
+            self.walk = Walk::Behind(self.queue[place].key());
         }
     }
 
     /// The place of a task that is in the queue.
-    #[inline]
-    fn place_of(&self, task: TaskId) -> Place {
-        match self.current {
-            Some(Current { place: Some(place), key, .. }) if key.1 == task => place,
-            _ => self.queue.find(self.tasks[task.index()].client.key()).expect("it is queued"),
-        }
+    fn find(&self, task: TaskId) -> Place {
+        self.queue.find(self.tasks[task.index()].client.key()).expect("it is queued")
     }
 }
 
@@ -270,28 +283,30 @@ impl Policy for Vtrr {
     }
 
     fn set_weight(&mut self, task: TaskId, weight: Weight, _now_ns: Nanos) {
+        self.leave_place();
         let was_queued = self.tasks[task.index()].queued;
-        let is_current = self.current.is_some_and(|current| current.key.1 == task);
+        let is_current = matches!(self.walk, Walk::Behind((_, current)) if current == task);
         self.dequeue(task);
-        let known = &mut self.tasks[task.index()];
-        let tag = self.clock.reweigh(known.client.tag, weight);
+        let tag = self.now().reweigh(self.tasks[task.index()].client.tag, weight);
         let stride = Stride::new(self.quantum_ns, weight);
+        let known = &mut self.tasks[task.index()];
         known.client = Client { tag, stride, ..known.client };
         known.hint = Hint::NONE;
         if was_queued {
             self.enqueue(task, weight.get());
         }
-        if is_current && was_queued && self.current.is_some() {
-            let place = self.place_of(task);
-            let Client { counter, .. } = self.queue[place];
-            self.current = Some(Current { key: self.queue[place].key(), counter, place: None });
+        if was_queued && is_current && matches!(self.walk, Walk::Behind(_)) {
+            let place = self.find(task);
+            self.walk = Walk::At(place);
+            self.counter = self.queue[place].counter;
         }
     }
 
     fn wake(&mut self, task: TaskId, _now_ns: Nanos) {
+        let now = self.now();
         let known = &mut self.tasks[task.index()];
         let weight = known.client.tag.weight();
-        known.client.tag = known.client.tag.max(self.clock.tag(weight));
+        known.client.tag = known.client.tag.max(now.tag(weight));
         let most = known.client.counter_in(self.cycle);
         self.enqueue(task, most);
     }
@@ -300,21 +315,26 @@ impl Policy for Vtrr {
         self.dequeue(task);
     }
 
+    #[inline]
     fn pick(&mut self, _cpu: CpuId, _now_ns: Nanos) -> Option<TaskId> {
         let place = match self.next() {
             Some(next) if self.is_due(next) => next,
             _ => self.queue.first()?,
         };
-        let client = &self.queue[place];
-        let counter = client.counter_in(self.cycle);
-        self.current = Some(Current { key: client.key(), counter, place: Some(place) });
-        Some(client.task)
+        self.walk = Walk::At(place);
+        Some(self.queue[place].task)
     }
 
+    #[inline]
     fn charge(&mut self, task: TaskId, used_ns: Nanos, _now_ns: Nanos) {
-        self.clock.advance(used_ns);
-        let place = self.place_of(task);
+        let place = match self.walk {
+            Walk::At(place) => place,
+            Walk::Start | Walk::Behind(_) => self.find(task),
+        };
+        self.walk = Walk::At(place);
+        self.soon.advance(used_ns);
         let client = &mut self.queue[place];
+        debug_assert_eq!(client.task, task);
         client.tag = if used_ns == self.quantum_ns {
             client.tag.later_by(client.stride)
         } else {
@@ -324,8 +344,7 @@ impl Policy for Vtrr {
         let due = client.counter_in(self.cycle);
         client.counter = due.saturating_sub(1);
         client.cycle = self.cycle;
-        let current = Current { key: client.key(), counter: client.counter, place: Some(place) };
-        self.current = Some(current);
+        self.counter = client.counter;
         self.left_in_cycle -= u64::from(due.min(1));
         if self.left_in_cycle == 0 {
             self.start_cycle();
