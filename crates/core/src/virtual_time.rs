@@ -200,11 +200,21 @@ impl Clock {
     #[inline]
     pub fn advance(&mut self, service_ns: Nanos) {
         debug_assert!(self.total > 0, "service to no task");
-        let (whole, part) = if service_ns == self.quantum_ns {
-            (self.quantum_whole, self.quantum_part)
+        if service_ns == self.quantum_ns {
+            self.advance_quantum();
         } else {
-            (service_ns / self.total, service_ns % self.total)
-        };
+            self.add(service_ns / self.total, service_ns % self.total);
+        }
+    }
+
+    /// Advances by the quantum that the clock was made with.
+    #[inline]
+    pub fn advance_quantum(&mut self) {
+        self.add(self.quantum_whole, self.quantum_part);
+    }
+
+    #[inline]
+    fn add(&mut self, whole: u64, part: u64) {
         let part = self.part + part;
         let carry = part >= self.total;
         self.part = part - if carry { self.total } else { 0 };
@@ -266,7 +276,19 @@ impl Clock {
         tag.whole < self.whole || (tag.whole <= self.whole + 1 && self.compare(tag).is_lt())
     }
 
+    /// What [`Clock::has_passed`] says, if a glance at the whole numbers tells.
+    #[inline]
+    #[must_use]
+    pub fn has_plainly_passed(&self, tag: Tag) -> Option<bool> {
+        // Beside `whole`, the clock is below 2.
+        match tag.whole.wrapping_sub(self.whole) {
+            0 | 1 => None,
+            _ => Some(tag.whole < self.whole),
+        }
+    }
+
     /// `tag` against the clock.
+    #[cold]
     #[must_use]
     pub fn compare(&self, tag: Tag) -> Ordering {
         let (total, weight) = (u128::from(self.total.max(1)), u128::from(tag.weight));

@@ -12,7 +12,8 @@
 //!    one more quantum (the paper's equation 6, in which C is the next task);
 //!
 //! otherwise, and at the end of the queue, it runs the first task. When all counters are 0 they
-//! are set to the shares again, and the first task runs.
+//! are set to the shares again, and the first task runs. (Here the counter goes down when a quantum
+//! begins, so that a task that is inserted next to the running one finds counters in order.)
 //!
 //! *Why it is right.* Rule 1 keeps counters in the order of the queue, so that all of them reach 0
 //! together: after every Φ quanta each task has had exactly φ quanta, whatever rule 2 decided.
@@ -25,8 +26,8 @@
 //! ⌊φ·Σcounters/Φ⌋, both sums without it; not more than it had, if it left in this cycle; and
 //! clamped between the counters of its neighbours, which keeps them in order. A share change is a
 //! removal and an insertion, except that a greater share gives a greater counter at once and the
-//! virtual time keeps its distance from QVT as service. If the current task leaves, the next one is
-//! the one that follows its old place.
+//! virtual time keeps its distance from QVT as service. If the current task leaves its place, the
+//! next one is the one that follows that place.
 //!
 //! *Arithmetic.* Virtual times are exact tags, compared exactly. A task that blocks within its
 //! quantum loses a whole count, but its virtual time moves by what it used.
@@ -133,16 +134,16 @@ enum Walk {
 pub struct Vtrr {
     quantum_ns: Nanos,
     /// Waiting tasks and the running one; counters never increase along it, except that the
-    /// successor of the current task may exceed it by one.
+    /// successor of the task picked last may exceed it by one.
     queue: Sorted<Client>,
     tasks: Vec<Known>,
     /// QVT one quantum from now, which is what decisions need, and Φ.
     soon: Clock,
-    /// Σ counters of the queue; 0 only if it is empty.
+    /// Σ counters of the queue; at 0, the next pick starts a cycle.
     left_in_cycle: u64,
     cycle: u64,
     walk: Walk,
-    /// The counter of the task picked last.
+    /// The counter of the task picked last, less the quantum that it was picked for.
     counter: u32,
 }
 
@@ -170,6 +171,57 @@ impl Vtrr {
             Walk::Start => None,
             Walk::Behind(key) => self.queue.after(key),
         }
+    }
+
+    /// The task that runs next, if that is plain to see: what most decisions are.
+    #[inline]
+    fn plain_next(&self) -> Option<Place> {
+        let Walk::At(place) = self.walk else { return None };
+        let next = self.queue.next_beside(place)?;
+        let client = &self.queue[next];
+        let counter = client.counter_in(self.cycle);
+        let is_behind = self.soon.has_plainly_passed(client.tag)?;
+        let is_due = counter > self.counter || counter > 0 && is_behind;
+        if is_due { Some(next) } else { self.queue.first().filter(|_| self.left_in_cycle > 0) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pick_carefully(&mut self) -> Option<TaskId> {
+        if self.left_in_cycle == 0 {
+            self.start_cycle();
+        }
+        let place = match self.next() {
+            Some(next) if self.is_due(next) => next,
+            _ => self.queue.first()?,
+        };
+        Some(self.go_to(place))
+    }
+
+    /// The task at `place` runs: one of the quanta that are due to it in this cycle.
+    #[inline]
+    fn go_to(&mut self, place: Place) -> TaskId {
+        let client = &mut self.queue[place];
+        let due = client.counter_in(self.cycle);
+        debug_assert!(due > 0, "counters are in order, and one of them is not 0");
+        client.counter = due - 1;
+        client.cycle = self.cycle;
+        self.counter = client.counter;
+        self.left_in_cycle -= 1;
+        self.walk = Walk::At(place);
+        client.task
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn charge_carefully(&mut self, task: TaskId, used_ns: Nanos) {
+        let place = match self.walk {
+            Walk::At(place) => place,
+            Walk::Start | Walk::Behind(_) => self.find(task),
+        };
+        self.soon.advance(used_ns);
+        let client = &mut self.queue[place];
+        client.tag = client.tag.after(used_ns);
     }
 
     /// The two rules by which the next task runs rather than the first.
@@ -225,13 +277,20 @@ impl Vtrr {
         self.tasks[task.index()].queued = true;
     }
 
-    /// The counter of the task at `place`, clamped between those of its neighbours. Where the
-    /// neighbours are out of order, it is the greater one: then rule 1 runs both.
+    /// The counter of the task at `place`, clamped between those of its neighbours. They may be out
+    /// of order by one where the walk stands; then the task joins the side that it is on, since the
+    /// next pick puts the other in order.
     fn between_neighbours(&self, place: Place) -> u32 {
         let counter = |place| self.queue[place].counter_in(self.cycle);
         let most = self.queue.previous(place).map_or(u32::MAX, counter);
         let least = self.queue.next(place).map_or(0, counter);
-        counter(place).min(most).max(least)
+        if most >= least {
+            return counter(place).clamp(least, most);
+        }
+        match self.walk {
+            Walk::Behind(key) if self.queue[place].key() > key => least,
+            _ => most,
+        }
     }
 
     /// Takes `task` out, if it is in.
@@ -249,9 +308,6 @@ impl Vtrr {
         self.set_now(now);
         self.left_in_cycle -= u64::from(client.counter);
         self.tasks[task.index()] = Known { client, queued: false, hint };
-        if self.left_in_cycle == 0 {
-            self.start_cycle();
-        }
     }
 
     /// The queue is about to change: places become meaningless.
@@ -283,9 +339,7 @@ impl Policy for Vtrr {
     }
 
     fn set_weight(&mut self, task: TaskId, weight: Weight, _now_ns: Nanos) {
-        self.leave_place();
         let was_queued = self.tasks[task.index()].queued;
-        let is_current = matches!(self.walk, Walk::Behind((_, current)) if current == task);
         self.dequeue(task);
         let tag = self.now().reweigh(self.tasks[task.index()].client.tag, weight);
         let stride = Stride::new(self.quantum_ns, weight);
@@ -294,11 +348,6 @@ impl Policy for Vtrr {
         known.hint = Hint::NONE;
         if was_queued {
             self.enqueue(task, weight.get());
-        }
-        if was_queued && is_current && matches!(self.walk, Walk::Behind(_)) {
-            let place = self.find(task);
-            self.walk = Walk::At(place);
-            self.counter = self.queue[place].counter;
         }
     }
 
@@ -317,37 +366,88 @@ impl Policy for Vtrr {
 
     #[inline]
     fn pick(&mut self, _cpu: CpuId, _now_ns: Nanos) -> Option<TaskId> {
-        let place = match self.next() {
-            Some(next) if self.is_due(next) => next,
-            _ => self.queue.first()?,
-        };
-        self.walk = Walk::At(place);
-        Some(self.queue[place].task)
+        match self.plain_next() {
+            Some(place) => Some(self.go_to(place)),
+            None => self.pick_carefully(),
+        }
     }
 
     #[inline]
     fn charge(&mut self, task: TaskId, used_ns: Nanos, _now_ns: Nanos) {
-        let place = match self.walk {
-            Walk::At(place) => place,
-            Walk::Start | Walk::Behind(_) => self.find(task),
+        match self.walk {
+            Walk::At(place) if used_ns == self.quantum_ns => {
+                self.soon.advance_quantum();
+                let client = &mut self.queue[place];
+                debug_assert_eq!(client.task, task);
+                client.tag = client.tag.later_by(client.stride);
+            }
+            _ => self.charge_carefully(task, used_ns),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Counters never increase along the queue, except behind the task picked last; sums are sums.
+    fn check(policy: &Vtrr) {
+        let clients: Vec<&Client> = policy.queue.iter().collect();
+        let counter = |client: &Client| client.counter_in(policy.cycle);
+        let sum: u64 = clients.iter().map(|client| u64::from(counter(client))).sum();
+        assert_eq!(policy.left_in_cycle, sum);
+        let total: u64 = clients.iter().map(|client| u64::from(client.tag.weight().get())).sum();
+        assert_eq!(policy.soon.total_weight(), total);
+        let current = match policy.walk {
+            Walk::At(place) => Some(policy.queue[place].key()),
+            Walk::Behind(key) => Some(key),
+            Walk::Start => None,
         };
-        self.walk = Walk::At(place);
-        self.soon.advance(used_ns);
-        let client = &mut self.queue[place];
-        debug_assert_eq!(client.task, task);
-        client.tag = if used_ns == self.quantum_ns {
-            client.tag.later_by(client.stride)
-        } else {
-            client.tag.after(used_ns)
-        };
-        // A newcomer, or a task whose weight changed as it ran, may run with nothing due to it.
-        let due = client.counter_in(self.cycle);
-        client.counter = due.saturating_sub(1);
-        client.cycle = self.cycle;
-        self.counter = client.counter;
-        self.left_in_cycle -= u64::from(due.min(1));
-        if self.left_in_cycle == 0 {
-            self.start_cycle();
+        for pair in clients.windows(2) {
+            assert!(pair[0].key() < pair[1].key());
+            let is_there = |key| pair[0].key() <= key && key < pair[1].key();
+            let may_exceed = u32::from(current.is_some_and(is_there));
+            assert!(counter(pair[1]) <= counter(pair[0]) + may_exceed, "{pair:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn counters_keep_their_order_whatever_happens(
+            weights in proptest::collection::vec(1u32..50, 1..20),
+            steps in proptest::collection::vec((0u8..10, any::<u8>(), 1u32..50), 1..300),
+        ) {
+            let mut policy = Vtrr::new(&Setup::new(1, 1000));
+            let mut runnable = alloc::vec![false; weights.len()];
+            for (id, &weight) in (0..).zip(&weights) {
+                policy.add(TaskId(id), Weight::new(weight).expect("not 0"));
+            }
+            let mut running = None;
+            for (verb, noise, weight) in steps {
+                let at = usize::from(noise) % weights.len();
+                let task = TaskId(u32::try_from(at).expect("small"));
+                match verb {
+                    0 | 1 if !runnable[at] => policy.wake(task, 0),
+                    0 if running != Some(task) => policy.block(task, 0),
+                    2 => {
+                        policy.set_weight(task, Weight::new(weight).expect("not 0"), 0);
+                        check(&policy);
+                        continue;
+                    }
+                    _ => {
+                        if let Some(task) = running.take() {
+                            policy.charge(task, if verb < 5 { 300 } else { 1000 }, 0);
+                            check(&policy);
+                        }
+                        running = policy.pick(0, 0);
+                        prop_assert_eq!(running.is_some(), runnable.contains(&true));
+                        continue;
+                    }
+                }
+                runnable[at] ^= true;
+                check(&policy);
+            }
         }
     }
 }

@@ -17,7 +17,8 @@ use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
 /// Most elements in a block.
-const BLOCK: usize = 32;
+const BLOCK: usize = BLOCK_U32 as usize;
+const BLOCK_U32: u32 = 32;
 /// Neighbouring blocks with no more elements than this are merged.
 const MERGED: usize = BLOCK * 3 / 4;
 /// No block.
@@ -35,8 +36,25 @@ pub trait Keyed: Copy + Default {
 /// Where an element is. Inserting or removing any element makes it meaningless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    block: u32,
-    at: u32,
+    /// Index of its slot.
+    slot: u32,
+}
+
+impl Place {
+    #[inline]
+    fn new(block: u32, at: usize) -> Place {
+        Place { slot: block * BLOCK_U32 + u32::try_from(at).expect("within a block") }
+    }
+
+    #[inline]
+    const fn block(self) -> u32 {
+        self.slot / BLOCK_U32
+    }
+
+    #[inline]
+    const fn at(self) -> u32 {
+        self.slot % BLOCK_U32
+    }
 }
 
 /// The block that an element was in: a guess where to look for its neighbours.
@@ -110,29 +128,37 @@ impl<T: Keyed> Sorted<T> {
     #[inline]
     #[must_use]
     pub fn first(&self) -> Option<Place> {
-        self.order.first().map(|&block| Place { block, at: 0 })
+        self.order.first().map(|&block| Place::new(block, 0))
     }
 
     /// The element after `place`.
     #[inline]
     #[must_use]
     pub fn next(&self, place: Place) -> Option<Place> {
-        let block = self.blocks[place.block as usize];
-        if place.at + 1 < block.len {
-            return Some(Place { at: place.at + 1, ..place });
+        let block = self.blocks[place.block() as usize];
+        if place.at() + 1 < block.len {
+            return Some(Place { slot: place.slot + 1 });
         }
-        (block.next != NIL).then_some(Place { block: block.next, at: 0 })
+        (block.next != NIL).then(|| Place::new(block.next, 0))
+    }
+
+    /// The element after `place` if it lies beside it in memory, as it mostly does.
+    #[inline]
+    #[must_use]
+    pub fn next_beside(&self, place: Place) -> Option<Place> {
+        let len = self.blocks[place.block() as usize].len;
+        (place.at() + 1 < len).then_some(Place { slot: place.slot + 1 })
     }
 
     /// The element before `place`.
     #[must_use]
     pub fn previous(&self, place: Place) -> Option<Place> {
-        if place.at > 0 {
-            return Some(Place { at: place.at - 1, ..place });
+        if place.at() > 0 {
+            return Some(Place { slot: place.slot - 1 });
         }
         let rank = self.rank(self[place].key());
         let block = self.order[rank.checked_sub(1)?];
-        Some(Place { block, at: self.blocks[block as usize].len - 1 })
+        Some(Place::new(block, self.elements(block).len() - 1))
     }
 
     /// The least element whose key is above `key`.
@@ -141,9 +167,9 @@ impl<T: Keyed> Sorted<T> {
         let block = *self.order.get(self.rank(key))?;
         let at = self.elements(block).partition_point(|element| element.key() <= key);
         if at < self.elements(block).len() {
-            return Some(place(block, at));
+            return Some(Place::new(block, at));
         }
-        self.next(place(block, at - 1))
+        self.next(Place::new(block, at - 1))
     }
 
     /// The element of this key.
@@ -151,7 +177,7 @@ impl<T: Keyed> Sorted<T> {
     pub fn find(&self, key: T::Key) -> Option<Place> {
         let block = *self.order.get(self.rank(key))?;
         let at = self.elements(block).binary_search_by_key(&key, Keyed::key).ok()?;
-        Some(place(block, at))
+        Some(Place::new(block, at))
     }
 
     /// Puts `element` in. If `hint` names the block around it, the search for the block is saved.
@@ -176,12 +202,13 @@ impl<T: Keyed> Sorted<T> {
         self.slots[base + at] = element;
         self.blocks[block as usize].len += 1;
         self.len += 1;
-        place(block, at)
+        Place::new(block, at)
     }
 
     /// Takes out the element of this key; it, and a hint for putting it back.
     pub fn remove(&mut self, key: T::Key) -> Option<(T, Hint)> {
-        let Place { block, at } = self.find(key)?;
+        let place = self.find(key)?;
+        let (block, at) = (place.block(), place.at());
         let base = block as usize * BLOCK;
         let len = self.blocks[block as usize].len as usize;
         let element = self.slots[base + at as usize];
@@ -290,16 +317,12 @@ impl<T: Keyed> Sorted<T> {
     }
 }
 
-fn place(block: u32, at: usize) -> Place {
-    Place { block, at: u32::try_from(at).expect("within a block") }
-}
-
 impl<T: Keyed> Index<Place> for Sorted<T> {
     type Output = T;
 
     #[inline]
     fn index(&self, place: Place) -> &T {
-        &self.slots[place.block as usize * BLOCK + place.at as usize]
+        &self.slots[place.slot as usize]
     }
 }
 
@@ -307,7 +330,7 @@ impl<T: Keyed> Index<Place> for Sorted<T> {
 impl<T: Keyed> IndexMut<Place> for Sorted<T> {
     #[inline]
     fn index_mut(&mut self, place: Place) -> &mut T {
-        &mut self.slots[place.block as usize * BLOCK + place.at as usize]
+        &mut self.slots[place.slot as usize]
     }
 }
 

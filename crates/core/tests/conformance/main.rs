@@ -7,6 +7,7 @@ mod common;
 mod control;
 mod fixed;
 mod turmoil;
+mod twins;
 mod vectors;
 
 use prorata::policies::{Entry, FixedSet, Options, REGISTRY, Ratio};
