@@ -3,13 +3,14 @@
 
 use std::time::Instant;
 
+use prorata::policies::gdq::Gdq;
 use prorata::policies::gr3::Gr3;
 use prorata::policies::round_robin::RoundRobin;
 use prorata::{Policy, Setup, Weight};
 use prorata_sim::engine::Engine;
 use prorata_sim::machine::{Machine, Quanta};
 use prorata_sim::random::Random;
-use prorata_sim::workload::{Group, Length, Op, Program, Workload};
+use prorata_sim::workload::{Group, Length, Op, Program, Workload, parse_toml};
 
 const QUANTUM_NS: u64 = 1_000_000;
 
@@ -71,15 +72,20 @@ fn measure<P: Policy>(name: &str, workload: &Workload, build: impl Fn(&Setup) ->
 }
 
 fn main() {
+    let gdq = |setup: &Setup| Gdq::new(setup, 128, 4);
     let napping = workload(4, 1_000, &sleepers(20, 4_000 * QUANTUM_NS), 400_000_000_000);
     measure("gr3, 1,000 tasks, up to 20 quanta and a sleep, 4 cpus", &napping, Gr3::new);
     measure("round robin, the same", &napping, RoundRobin::new);
     let napping = workload(4, 1_000, &sleepers(2, 400 * QUANTUM_NS), 400_000_000_000);
     measure("gr3, 1,000 tasks, up to 2 quanta and a sleep, 4 cpus", &napping, Gr3::new);
-    measure("round robin, the same", &napping, RoundRobin::new);
+    measure("round robin, again", &napping, RoundRobin::new);
     let hogs = workload(128, 250_000, &Program::hog(), 20_000_000_000);
+    measure("gdq, 250,000 tasks, 128 cpus", &hogs, gdq);
     measure("gr3, 250,000 tasks, 128 cpus", &hogs, Gr3::new);
-    measure("round robin, the same", &hogs, RoundRobin::new);
-    let napping = workload(128, 250_000, &sleepers(2, 4_000 * QUANTUM_NS), 5_000_000_000);
-    measure("gr3, 250,000 tasks, up to 2 quanta and a sleep, 128 cpus", &napping, Gr3::new);
+    measure("round robin, 250,000 tasks, 128 cpus", &hogs, RoundRobin::new);
+    // A thousand times as long as there: two seconds are over before a clock can tell.
+    let text = include_str!("../../../bench/simso.toml");
+    let mut periodic = parse_toml(text).expect("a workload");
+    periodic.duration_ns *= 1000;
+    measure("gr3, forty periodic tasks as in bench/simso_rm.py", &periodic, Gr3::new);
 }

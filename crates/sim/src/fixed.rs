@@ -40,7 +40,8 @@ impl FixedRun {
 }
 
 /// Runs `weights` under `policy` for `quanta` quanta, tells `ran` what each cpu ran in each
-/// quantum, and returns the errors with the extremes up to date.
+/// quantum, and returns the errors with the extremes up to date. With a cpu for everybody, task i
+/// has cpu i and the policy is not asked: there is nothing to decide.
 pub fn drive(
     policy: &mut (impl Policy + ?Sized),
     setup: &Setup,
@@ -55,14 +56,19 @@ pub fn drive(
         policy.wake(task, 0);
     }
     let mut errors = FixedErrors::new(weights, setup.cpus);
+    let everybody_has_a_cpu = weights.len() <= setup.cpus;
     let mut running = vec![None; setup.cpus];
     let mut now_ns: Nanos = 0;
     for _ in 0..quanta {
-        for task in running.iter().copied().flatten() {
+        for task in running.iter().copied().flatten().filter(|_| !everybody_has_a_cpu) {
             policy.charge(task, setup.quantum_ns, now_ns);
         }
         for (cpu, running) in running.iter_mut().enumerate() {
-            *running = policy.pick(cpu, now_ns);
+            *running = if everybody_has_a_cpu {
+                ids().nth(cpu).filter(|task| task.index() < weights.len())
+            } else {
+                policy.pick(cpu, now_ns)
+            };
             ran(cpu, *running);
             if let Some(task) = *running {
                 errors.runs(task);

@@ -26,7 +26,7 @@ const MAX_ENTRIES: usize = 10_000_000;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The workload: TOML of our own (.toml), rt-app's JSON (.json), or a recording by perf sched.
-    #[arg(required_unless_present = "weights", conflicts_with = "weights")]
+    #[arg(conflicts_with = "weights")]
     workload: Option<PathBuf>,
     /// The policy: a name from `prorata policies`, with options as NAME:KEY=VALUE,…
     #[arg(long, default_value = "gr3")]
@@ -96,8 +96,9 @@ impl Args {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match (&self.workload, &self.weights) {
             (Some(path), _) => self.simulate_workload(&self.overrides.load(path)?)?,
-            (None, weights) => {
-                let report = self.simulate_weights(weights.as_deref().unwrap_or_default())?;
+            (None, None) => bail!("simulate what? Name a workload file, or give --weights W,W,…"),
+            (None, Some(weights)) => {
+                let report = self.simulate_weights(weights)?;
                 print(&match self.format {
                     Format::Json => serde_json::to_string(&report)? + "\n",
                     Format::Table => report.table(),

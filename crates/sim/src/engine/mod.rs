@@ -612,9 +612,14 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
                 self.charge(cpu, End::Preempted);
             }
         }
-        for task in &mut self.tasks {
-            if matches!(task.state, State::Woken | State::Preempted) {
-                task.wait_ns += self.now_ns - task.since_ns;
+        for (id, task) in (0..).map(TaskId).zip(&mut self.tasks) {
+            match task.state {
+                State::Woken | State::Preempted => task.wait_ns += self.now_ns - task.since_ns,
+                // It was to arrive after the end.
+                State::Absent => {
+                    self.errors.add(id, self.workload.groups[task.group as usize].weight);
+                }
+                _ => {}
             }
         }
         self.errors.finish(self.now_ns);

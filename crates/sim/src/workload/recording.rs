@@ -310,7 +310,8 @@ impl Hist<'_> {
         let (_cpu, rest) = rest.trim_start().strip_prefix('[')?.split_once(']')?;
         let (name, rest) = rest.trim_start().rsplit_once(']')?;
         let (name, ids) = name.rsplit_once('[').unwrap_or((name, "0"));
-        let id = ids.split('/').next()?.parse().ok()?;
+        // A thread that perf lost sight of has the id −1: it is nobody, as the idle task.
+        let id = ids.split('/').next()?.parse::<i64>().ok()?.try_into().unwrap_or(0);
         let mut words = rest.split_whitespace();
         let [wait_ns, delay_ns, run_ns] = [
             milliseconds(words.next()?)?,
@@ -388,7 +389,8 @@ mod tests {
              1.000215 [0000]  a b[1/1]     0.035      0.005      0.010\n\
              1.000300 [0000]  <idle>       0.000      0.000      0.085\n";
         // An idle line has no id and counts as nobody.
-        let text = text.replace("<idle>", "<idle>[0]");
+        let text =
+            text.replace("<idle>", "<idle>[0]  ") + "1.000310 [0001] :-1[-1/7] 0.000 0.000 0.010\n";
         assert_eq!(
             programs(&text),
             [("a b[1]".to_string(), 0, vec![run(120), sleep(30), run(10)])]
