@@ -271,7 +271,14 @@ impl<T: Keyed> Sorted<T> {
         self.blocks[upper as usize] = Block { len: half, next: self.blocks[block as usize].next };
         self.blocks[block as usize] = Block { len: half, next: upper };
         self.order.insert(rank + 1, upper);
-        if self.slots[to].key() < key { upper } else { block }
+        // A half may make a small pair with the block beyond it.
+        if rank + 2 < self.order.len() && self.small_pair(rank + 1) {
+            self.merge(rank + 1);
+        }
+        if rank > 0 && self.small_pair(rank - 1) {
+            self.merge(rank - 1);
+        }
+        self.order[self.rank(key)]
     }
 
     /// Merges `block`, from which `key` was removed, with a neighbour if both are small; drops it
