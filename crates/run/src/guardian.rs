@@ -120,7 +120,7 @@ impl Watch {
         while !self.done {
             match self.hear(&mut reader, &mut text) {
                 Ok(true) => last_beat = Instant::now(),
-                Ok(false) if last_beat.elapsed() > PATIENCE => self.set_free(),
+                Ok(false) if last_beat.elapsed() > PATIENCE => drop(self.free_once()),
                 Ok(false) => {}
                 Err(_) => break,
             }
@@ -164,18 +164,17 @@ impl Watch {
         let start = Instant::now();
         let mut quiet = 0;
         while quiet < 2 && start.elapsed() < LOOK_FOR {
-            for cgroup in &self.cgroups {
-                let _ = fs::write(cgroup.join("cgroup.freeze"), "0");
-            }
-            let stopped = self.continue_stopped();
-            quiet = if stopped == 0 { quiet + 1 } else { 0 };
+            quiet = if self.free_once() == 0 { quiet + 1 } else { 0 };
             std::thread::sleep(LOOK_EVERY);
         }
     }
 
-    /// Continues every stopped process of the run and lets all of them use their cpus again.
-    /// Returns how many were stopped.
-    fn continue_stopped(&self) -> usize {
+    /// Thaws the cgroups, continues every stopped process of the run, and lets all of them use
+    /// their cpus again. Returns how many were stopped.
+    fn free_once(&self) -> usize {
+        for cgroup in &self.cgroups {
+            let _ = fs::write(cgroup.join("cgroup.freeze"), "0");
+        }
         let mut stopped = 0;
         for (pid, stat, cpus) in self.processes() {
             thread_ids(pid).for_each(|tid| {

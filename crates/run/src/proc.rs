@@ -123,9 +123,9 @@ impl Process {
             && thread_ids(self.pid).any(|tid| Stat::of(tid).is_some_and(|stat| stat.state == b'R'))
     }
 
-    /// Appends the children of all threads. An error: the process is gone.
-    pub(crate) fn children(&self, out: &mut Vec<RawPid>) -> io::Result<()> {
-        read_pids(&self.children, out)?;
+    /// Appends the children of all threads; none if the process is gone.
+    pub(crate) fn children(&self, out: &mut Vec<RawPid>) {
+        let _ = read_pids(&self.children, out);
         if !self.has_one_thread() {
             for tid in thread_ids(self.pid).filter(|&tid| tid != self.pid) {
                 // A thread may end at any time, and has no children then.
@@ -134,7 +134,6 @@ impl Process {
                 }
             }
         }
-        Ok(())
     }
 }
 
@@ -153,6 +152,9 @@ fn numbers_in(directory: &str) -> impl Iterator<Item = RawPid> + use<> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
+/// Digits of the largest pid, and a separator.
+const LONGEST_NUMBER: usize = 16;
+
 /// Appends the numbers in `file`, read from its start.
 pub(crate) fn read_pids(file: &File, out: &mut Vec<RawPid>) -> io::Result<()> {
     let mut buffer = [0; 4096];
@@ -167,7 +169,8 @@ pub(crate) fn read_pids(file: &File, out: &mut Vec<RawPid>) -> io::Result<()> {
                 out.extend(number.take());
             }
         }
-        if length == 0 {
+        // The kernel breaks off between two numbers only where the next one does not fit.
+        if length + LONGEST_NUMBER < buffer.len() {
             out.extend(number);
             return Ok(());
         }

@@ -24,10 +24,14 @@ const LOOKS_PER_QUANTUM: Nanos = 2;
 const BURST_PART: Nanos = 50;
 /// How often the backend does its housekeeping.
 const TEND_NS: Nanos = 250_000_000;
-/// After a turn of a task that blocks now and then, the cpu is watched through so many alarms.
+/// If it comes so late, prorata was stopped.
+const ABSENT_NS: Nanos = 1_000_000_000;
+/// A cpu is watched through so many false alarms in a turn.
 const ALARMS_PER_TURN: u32 = 8;
-/// A task that did not block for so many turns is taken for a hog.
-const HOG_TURNS: u32 = 8;
+/// A task that did not block for so many turns is taken for a hog, and its cpu is not watched: if
+/// it blocks after all, that is seen when its turn would end. On average half a quantum is lost
+/// then, after so many quanta; an alarm in every turn would cost as much as the switch itself.
+const HOG_TURNS: u32 = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -173,6 +177,9 @@ impl<B: Backend> Runner<B> {
     pub fn step(&mut self, until_ns: Nanos) -> io::Result<bool> {
         let wakeup = self.backend.wait(self.due_ns().min(until_ns))?;
         let now_ns = self.backend.now_ns();
+        if now_ns > self.tended_ns + ABSENT_NS {
+            self.hold_again(now_ns)?;
+        }
         self.end_turns(&wakeup, now_ns)?;
         self.look_at_blocked(now_ns)?;
         self.give_out_cpus(now_ns)?;
@@ -220,6 +227,25 @@ impl<B: Backend> Runner<B> {
         (0..count).map(TaskId)
     }
 
+    /// Prorata itself was stopped, and its guardian has set everything free meanwhile.
+    fn hold_again(&mut self, now_ns: Nanos) -> io::Result<()> {
+        for cpu in 0..self.turns.len() {
+            if let Some(turn) = self.turns[cpu] {
+                let used_ns = self.backend.usage_ns(turn.task)?;
+                self.set_used(turn.task, used_ns);
+                self.turns[cpu] = Some(Turn { since_ns: now_ns, used_before_ns: used_ns, ..turn });
+            }
+        }
+        for task in self.task_ids() {
+            if self.tasks[task.index()].stopped {
+                self.backend.stop(task)?;
+            }
+            // The guardian has let it use all its cpus.
+            self.tasks[task.index()].placed = None;
+        }
+        Ok(())
+    }
+
     /// The next time at which something has to be done.
     fn due_ns(&self) -> Nanos {
         let turns = self.turns.iter().flatten().map(|turn| turn.ends_ns).min();
@@ -245,12 +271,18 @@ impl<B: Backend> Runner<B> {
         Ok(())
     }
 
-    /// The cpu seemed idle, but the task is runnable. Hogs are not worth many such alarms.
+    /// The cpu seemed idle, but the task is runnable.
     fn false_alarm(&mut self, cpu: CpuId) {
         let turn = self.turns[cpu].as_mut().expect("the caller saw it");
         turn.false_alarms += 1;
-        let hog = self.tasks[turn.task.index()].turns_since_block >= HOG_TURNS;
-        if turn.false_alarms < ALARMS_PER_TURN && !hog {
+        if turn.false_alarms < ALARMS_PER_TURN {
+            self.watch(cpu);
+        }
+    }
+
+    fn watch(&mut self, cpu: CpuId) {
+        let turn = self.turns[cpu].expect("a cpu is watched for its task");
+        if self.tasks[turn.task.index()].turns_since_block < HOG_TURNS {
             self.backend.watch(cpu);
         }
     }
@@ -416,7 +448,7 @@ impl<B: Backend> Runner<B> {
                 known.stopped = false;
                 self.backend.cont(turn.task)?;
             }
-            self.backend.watch(cpu);
+            self.watch(cpu);
         }
         Ok(())
     }

@@ -135,9 +135,12 @@ impl Tree {
             self.found.clear();
             let member = &mut self.members[index];
             let pid = member.process.pid;
-            if member.process.children(&mut self.found).is_err() {
-                gone.push(pid);
+            // The list of children of a process that is gone is merely empty.
+            match member.process.used_ns() {
+                Some(used_ns) => member.used_ns = member.used_ns.max(used_ns),
+                None => gone.push(pid),
             }
+            member.process.children(&mut self.found);
             member.had_children |= !self.found.is_empty();
             for &child in &self.found {
                 if !self.known.contains(&child)

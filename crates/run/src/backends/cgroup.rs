@@ -214,6 +214,7 @@ impl CgroupBackend {
         directory: PathBuf,
         jobs: &[Job],
     ) -> Result<CgroupBackend, Error> {
+        machine.stay()?;
         let mut backend = CgroupBackend { machine, guardian, directory, groups: Vec::new() };
         for job in jobs {
             let taken = match &job.source {

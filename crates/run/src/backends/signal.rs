@@ -2,7 +2,7 @@
 
 use std::io;
 
-use nix::sched::sched_getaffinity;
+use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use prorata::{CpuId, Nanos, TaskId};
@@ -23,6 +23,8 @@ pub(crate) struct SignalBackend {
     machine: Machine,
     guardian: Guardian,
     trees: Vec<Tree>,
+    /// The cpus that prorata could use at first.
+    cpus: CpuSet,
 }
 
 impl SignalBackend {
@@ -32,7 +34,9 @@ impl SignalBackend {
         guardian: Guardian,
         jobs: &[Job],
     ) -> Result<SignalBackend, Error> {
-        let mut backend = SignalBackend { machine, guardian, trees: Vec::new() };
+        let cpus = sched_getaffinity(Pid::from_raw(0)).map_err(io::Error::from)?;
+        machine.stay()?;
+        let mut backend = SignalBackend { machine, guardian, trees: Vec::new(), cpus };
         for job in jobs {
             if let Err(error) = backend.take(job) {
                 backend.abandon(jobs);
@@ -47,12 +51,11 @@ impl SignalBackend {
         let tree = match &job.source {
             Source::Command(command) => {
                 let mark = format!("{}:{index}", self.guardian.mark);
-                let cpus = sched_getaffinity(Pid::from_raw(0)).map_err(io::Error::from)?;
                 let mask = self.machine.mask(index % self.machine.cpu_count())?;
                 let pid = launch::start(command, mark, mask, None)
                     .map_err(|error| Error::cannot_start(command, &error))?;
-                self.guardian.holds_tree(pid, &cpus)?;
-                Tree::new(pid, true, cpus)
+                self.guardian.holds_tree(pid, &self.cpus)?;
+                Tree::new(pid, true, self.cpus)
             }
             Source::Attached(attached) => {
                 let gone = |_| Error::gone(attached);

@@ -1,0 +1,58 @@
+//! Whatever happens to prorata, what it holds goes on: it is killed at random moments.
+
+mod run_common;
+
+use std::time::{Duration, Instant};
+
+use run_common::{backends, is_held, processes_of, prorata, signal};
+
+const MOMENTS: u64 = 20;
+/// So many runs at once.
+const BATCH: u64 = 5;
+
+/// Moments between 0 and 400 ms: from before the first command to well within the run.
+fn moment(number: u64) -> Duration {
+    let mixed = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+    Duration::from_micros((mixed.wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 20) % 400_000)
+}
+
+#[test]
+fn kill_9_leaves_nothing_stopped_or_frozen() {
+    // A hog, a tree, a storm of forks, and a daemon in a session of its own.
+    let jobs = [
+        "1:sha256sum /dev/zero",
+        "2:for i in 1 2 3 4 5 6 7 8; do (while :; do :; done) & done; wait",
+        "1:while :; do (:); done",
+        "1:(setsid sh -c 'while :; do :; done' &) & while :; do sleep 0.01; done",
+    ];
+    for backend in backends() {
+        for batch in 0..MOMENTS / BATCH {
+            let start = Instant::now();
+            let runs: Vec<_> = (0..BATCH)
+                .map(|i| {
+                    let common = ["run", "--backend", backend];
+                    let child = prorata(&[&common[..], &jobs[..]].concat()).spawn();
+                    (moment(batch * BATCH + i), child.expect("prorata starts"))
+                })
+                .collect();
+            let mut runs = runs;
+            runs.sort_by_key(|run| run.0);
+            for (moment, child) in &mut runs {
+                std::thread::sleep(moment.saturating_sub(start.elapsed()));
+                child.kill().expect("it runs");
+                child.wait().expect("it was killed");
+            }
+            std::thread::sleep(Duration::from_secs(1));
+            for (moment, child) in &runs {
+                let left = processes_of(child.id());
+                let held: Vec<String> = left.iter().filter_map(|&pid| is_held(pid)).collect();
+                while let pids = processes_of(child.id())
+                    && !pids.is_empty()
+                {
+                    pids.into_iter().for_each(|pid| signal(pid, "KILL"));
+                }
+                assert!(held.is_empty(), "{backend}, killed after {moment:?}: {held:?}");
+            }
+        }
+    }
+}
