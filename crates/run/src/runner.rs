@@ -97,6 +97,8 @@ pub struct Runner<B> {
     blocked_count: usize,
     looked_ns: Nanos,
     tended_ns: Nanos,
+    /// Until then the guardian may still believe that prorata is stopped.
+    doubtful_until_ns: Nanos,
     /// The turns that this step began.
     begun: Vec<CpuId>,
 }
@@ -139,6 +141,7 @@ impl<B: Backend> Runner<B> {
             blocked_count: 0,
             looked_ns: now_ns,
             tended_ns: now_ns,
+            doubtful_until_ns: 0,
             begun: Vec::with_capacity(setup.cpus),
         }
     }
@@ -178,7 +181,8 @@ impl<B: Backend> Runner<B> {
         let wakeup = self.backend.wait(self.due_ns().min(until_ns))?;
         let now_ns = self.backend.now_ns();
         if now_ns > self.tended_ns + ABSENT_NS {
-            self.hold_again(now_ns)?;
+            self.settle_turns(now_ns)?;
+            self.doubtful_until_ns = now_ns + ABSENT_NS;
         }
         self.end_turns(&wakeup, now_ns)?;
         self.look_at_blocked(now_ns)?;
@@ -187,6 +191,9 @@ impl<B: Backend> Runner<B> {
         if now_ns >= self.tended_ns + TEND_NS {
             self.tended_ns = now_ns;
             self.backend.tend()?;
+            if now_ns < self.doubtful_until_ns {
+                self.hold_again()?;
+            }
         }
         Ok(wakeup.interrupted)
     }
@@ -227,15 +234,21 @@ impl<B: Backend> Runner<B> {
         (0..count).map(TaskId)
     }
 
-    /// Prorata itself was stopped, and its guardian has set everything free meanwhile.
-    fn hold_again(&mut self, now_ns: Nanos) -> io::Result<()> {
+    /// What running tasks used is read: too much time has passed for an estimate.
+    fn settle_turns(&mut self, now_ns: Nanos) -> io::Result<()> {
         for cpu in 0..self.turns.len() {
             if let Some(turn) = self.turns[cpu] {
                 let used_ns = self.backend.usage_ns(turn.task)?;
                 self.set_used(turn.task, used_ns);
-                self.turns[cpu] = Some(Turn { since_ns: now_ns, used_before_ns: used_ns, ..turn });
+                let turn = Turn { since_ns: now_ns, used_before_ns: used_ns, ..turn };
+                self.turns[cpu] = Some(turn);
             }
         }
+        Ok(())
+    }
+
+    /// Prorata itself was stopped, and its guardian has set everything free meanwhile.
+    fn hold_again(&mut self) -> io::Result<()> {
         for task in self.task_ids() {
             if self.tasks[task.index()].stopped {
                 self.backend.stop(task)?;
