@@ -58,6 +58,8 @@ macro_rules! policies {
 
 policies! {
     gr3 "gr3" Gr3Skel Gr3SkelBuilder,
+    wfq "wfq" WfqSkel WfqSkelBuilder,
+    dfs_fa "dfs-fa" DfsFaSkel DfsFaSkelBuilder,
 }
 
 /// Checks the name of a policy.

@@ -210,11 +210,12 @@ fn decisions(program: &Path, calls: &str) -> Vec<i64> {
     lines.lines().map(|line| line.parse().expect("a number")).collect()
 }
 
-/// Feeds `events` random calls, in histories of at most [`HISTORY`], to both policies.
-fn compare(policy: &str, events: usize) {
+/// Feeds `events` random calls, in histories of at most [`HISTORY`], to the kernel's `policy` and
+/// to that of the core library which it implements.
+fn compare(policy: &str, core: &str, events: usize) {
     let program = compile(policy);
     for seed in 0..(events / HISTORY) as u64 {
-        let mut recorder = Recorder::new(policy, seed);
+        let mut recorder = Recorder::new(core, seed);
         (0..HISTORY).for_each(|_| recorder.step());
         let kernel = decisions(&program, &recorder.calls);
         assert_eq!(kernel.len(), recorder.picked.len(), "{policy}, seed {seed}");
@@ -236,5 +237,15 @@ fn compare(policy: &str, events: usize) {
 
 #[test]
 fn gr3_decides_as_the_core_does() {
-    compare("gr3", 1_000_000);
+    compare("gr3", "gr3", 1_000_000);
+}
+
+#[test]
+fn wfq_decides_as_the_cores_mfq_does() {
+    compare("wfq", "mfq", 1_000_000);
+}
+
+#[test]
+fn dfs_fa_decides_as_the_core_does() {
+    compare("dfs_fa", "dfs-fa", 1_000_000);
 }

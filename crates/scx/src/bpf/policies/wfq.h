@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * WFQ, weighted fair queueing, as kernels had it in the papers' measurements: one list of tasks,
+ * searched at every decision for the least virtual finishing time.
+ *
+ * WFQ itself serves one machine. On several cpus this is its form for them, multiprocessor fair
+ * queueing (Caprita, Nieh, Stein: Grouped Distributed Queues, 2005, section 2.2.1): the least
+ * finishing time among the tasks that no cpu runs, weights made feasible. The rules are those of
+ * crates/core/src/policies/mfq.rs, decision for decision; on one cpu with whole quanta they make
+ * the schedule of crates/core/src/policies/wfq.rs but for ties, which here go to the lower number.
+ *
+ * Worked example: weights 3, 2, 1 on one cpu have finishing times 1/3, 1/2, 1/1 and run
+ * 1 2 1 | 1 2 3 (the bar: all three tie at 1).
+ *
+ * Known limits: a decision looks at all runnable tasks, O(N), with the lock held: that is the
+ * baseline's point.
+ */
+#ifndef PRORATA_WFQ_H
+#define PRORATA_WFQ_H
+
+#define POLICY_NAME "wfq"
+
+#include "../tagged.h"
+
+struct policy_task {
+	struct rank rank;
+	struct tagged tag;
+	/* The virtual finishing time of its next quantum; kept up to date while it waits. */
+	struct instant finish;
+};
+
+struct policy_state {
+	struct policy_counts counts;
+	struct feasible set;
+	struct tags tags;
+	/* The task that each cpu ran last. */
+	u32 last[POLICY_CPUS];
+};
+
+POLICY_MEMORY
+
+#include "../tags.h"
+
+policy_fn u32 set_finish(u32 id)
+{
+	start_after(&TASK(id)->finish, id, quantum_ns());
+	return 0;
+}
+
+policy_fn u32 refresh_moved(void)
+{
+	u32 i;
+
+	bpf_for(i, 0, TAGS->moved_count) {
+		u32 id = TAGS->moved[i & (TAGS_MOVED - 1)];
+
+		if (TAG(id)->state == TAG_WAITING)
+			set_finish(id);
+	}
+	return 0;
+}
+
+/* True if task a goes before task b. */
+static __always_inline bool goes_first(u32 a, u32 b)
+{
+	if (is_earlier(&TASK(a)->finish, &TASK(b)->finish))
+		return true;
+	return a < b && !is_earlier(&TASK(b)->finish, &TASK(a)->finish);
+}
+
+policy_fn u32 least_finish(void)
+{
+	u32 id = SET->heaviest, best = NIL ^ unknown_zero(id), i;
+
+	bpf_for(i, 0, POLICY_TASKS) {
+		if (id == NIL)
+			break;
+		if (TAG(id)->state == TAG_WAITING && (best == NIL || goes_first(id, best)))
+			best = id;
+		id = RANK(id)->lighter;
+		STATE->counts.choices++;
+	}
+	return best;
+}
+
+/* The task that ran last on the cpu, if it waits and is worth a whole cpu. */
+static __always_inline u32 dedicated(u32 cpu)
+{
+	u32 id = STATE->last[cpu & (POLICY_CPUS - 1)];
+	struct tagged __arena *task;
+
+	if (id == NIL)
+		return NIL;
+	task = TAG(id);
+	if (task->state != TAG_WAITING || task->parts * cpu_divisor() != cpu_parts() * task->of)
+		return NIL;
+	return id;
+}
+
+policy_fn u32 policy_pick(u32 cpu)
+{
+	u32 id = dedicated(cpu);
+
+	if (id == NIL)
+		id = least_finish();
+	if (id == NIL)
+		return NIL;
+	TAG(id)->state = TAG_RUNNING;
+	STATE->last[cpu & (POLICY_CPUS - 1)] = id;
+	return id;
+}
+
+policy_fn u32 policy_init(u32 cpus)
+{
+	u32 i;
+
+	tags_init(cpus);
+	bpf_for(i, 0, POLICY_CPUS)
+		STATE->last[i] = NIL;
+	return 0;
+}
+
+policy_fn u32 policy_add(u32 id, u32 weight)
+{
+	tags_add(id, weight);
+	return 0;
+}
+
+policy_fn u32 policy_wake(u32 id)
+{
+	tags_wake(id);
+	set_finish(id);
+	refresh_moved();
+	return 0;
+}
+
+policy_fn u32 policy_block(u32 id)
+{
+	tags_leave(id);
+	refresh_moved();
+	return 0;
+}
+
+policy_fn u32 policy_remove(u32 id)
+{
+	if (TAG(id)->state == TAG_WAITING)
+		policy_block(id);
+	return 0;
+}
+
+policy_fn u32 policy_set_weight(u32 id, u32 weight)
+{
+	tags_set_weight(id, weight);
+	refresh_moved();
+	return 0;
+}
+
+policy_fn u32 policy_charge(u32 id, u64 used_ns)
+{
+	tags_charge(id, used_ns);
+	set_finish(id);
+	return 0;
+}
+
+#endif
