@@ -4,6 +4,7 @@
 use prorata::policies::Ties;
 use prorata::policies::gr3::Gr3;
 use prorata::policies::sfq::Sfq;
+use prorata::policies::srr::Srr;
 use prorata::policies::vtrr::Vtrr;
 use prorata::policies::wfq::Wfq;
 use prorata::queue::Heap;
@@ -58,6 +59,12 @@ pub(super) const WFQ: Contender = Contender {
 pub(super) const SFQ: Contender = Contender {
     policy: "sfq",
     errors: |setup, weights| simulate(&mut Sfq::new(setup, Ties::Last), setup, weights),
+    printed: None,
+};
+
+pub(super) const SRR: Contender = Contender {
+    policy: "srr",
+    errors: |setup, weights| simulate(&mut Srr::new(setup), setup, weights),
     printed: None,
 };
 

@@ -5,7 +5,7 @@
 //! a decision find the extremes of all tasks. After Φ/P quanta on P cpus every task has received
 //! exactly φ, and the schedule begins anew.
 
-use prorata::{Policy, Setup, TaskId, Weight};
+use prorata::{Nanos, Policy, Setup, TaskId, Weight};
 
 /// Quanta only count; this one makes virtual times small numbers.
 pub(super) const QUANTUM_NS: u64 = 1;
@@ -43,14 +43,32 @@ pub(super) fn run<P: Policy>(policy: &mut P, setup: &Setup, weights: &[Weight]) 
     let total: u64 = weights.iter().map(|w| u64::from(w.get())).sum();
     let cpus = setup.cpus as u64;
     assert_eq!(total % cpus, 0, "a cycle is a whole number of quanta on {cpus} cpus");
-    let cycle = Cycle { total: signed(total), cpus: signed(cpus) };
+    let cycle = Cycle { total: signed(total), cpus: signed(cpus), quantum_ns: setup.quantum_ns };
     if cpus > 1 {
-        return cycle.shared(policy, &mut accounts, setup.cpus);
+        return cycle.shared(policy, &mut accounts, setup.cpus, total / cpus);
     }
     let extremes = cycle.alone(policy, &mut accounts);
     let repeats = accounts.iter().all(|account| account.received == account.weight);
     assert!(repeats, "after {total} decisions the schedule does not begin anew");
     extremes
+}
+
+/// Runs tasks 0, 1, … of `weights` under `policy` for `quanta` quanta on each cpu, however long a
+/// cycle is.
+///
+/// # Panics
+/// When a cpu idles.
+pub(super) fn span<P: Policy>(
+    policy: &mut P,
+    setup: &Setup,
+    weights: &[Weight],
+    quanta: u64,
+) -> Extremes {
+    let mut accounts = admit(policy, weights);
+    let total: u64 = weights.iter().map(|w| u64::from(w.get())).sum();
+    let cpus = signed(setup.cpus as u64);
+    let cycle = Cycle { total: signed(total), cpus, quantum_ns: setup.quantum_ns };
+    cycle.shared(policy, &mut accounts, setup.cpus, quanta)
 }
 
 fn admit<P: Policy>(policy: &mut P, weights: &[Weight]) -> Vec<Account> {
@@ -76,6 +94,7 @@ fn signed(number: u64) -> i64 {
 struct Cycle {
     total: i64,
     cpus: i64,
+    quantum_ns: Nanos,
 }
 
 impl Cycle {
@@ -83,24 +102,30 @@ impl Cycle {
     fn alone<P: Policy>(&self, policy: &mut P, accounts: &mut [Account]) -> Extremes {
         let mut extremes = Extremes::default();
         for now in 0..self.total {
-            let now_ns = now.unsigned_abs();
+            let now_ns = now.unsigned_abs() * self.quantum_ns;
             let task = policy.pick(0, now_ns).expect("no task ever blocks");
             let account = &mut accounts[task.index()];
             let weight = i64::from(account.weight);
             let before = i64::from(account.received) * self.total - now * weight;
             account.received += 1;
             extremes.sample(before, before + self.total - weight);
-            policy.charge(task, QUANTUM_NS, now_ns + QUANTUM_NS);
+            policy.charge(task, self.quantum_ns, now_ns + self.quantum_ns);
         }
         extremes
     }
 
     /// On several cpus whose quanta begin together.
-    fn shared<P: Policy>(&self, policy: &mut P, accounts: &mut [Account], cpus: usize) -> Extremes {
+    fn shared<P: Policy>(
+        &self,
+        policy: &mut P,
+        accounts: &mut [Account],
+        cpus: usize,
+        quanta: u64,
+    ) -> Extremes {
         let mut extremes = Extremes::default();
         let mut running = vec![TaskId(0); cpus];
-        for now in 0..self.total / self.cpus {
-            let now_ns = now.unsigned_abs();
+        for now in 0..signed(quanta) {
+            let now_ns = now.unsigned_abs() * self.quantum_ns;
             for (cpu, running) in running.iter_mut().enumerate() {
                 let task = policy.pick(cpu, now_ns).expect("more tasks than cpus");
                 let account = &mut accounts[task.index()];
@@ -111,12 +136,12 @@ impl Cycle {
                 *running = task;
             }
             for &task in &running {
-                policy.charge(task, QUANTUM_NS, now_ns + QUANTUM_NS);
+                policy.charge(task, self.quantum_ns, now_ns + self.quantum_ns);
             }
         }
         for account in accounts {
             let (received, weight) = (i64::from(account.received), i64::from(account.weight));
-            let error = (received - weight) * self.total;
+            let error = received * self.total - signed(quanta) * self.cpus * weight;
             extremes.sample(error, error);
         }
         extremes

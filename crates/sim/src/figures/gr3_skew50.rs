@@ -1,7 +1,7 @@
 //! GR3, section 5.1: what becomes of the errors when one task has half of the weight.
 
 use super::Figure;
-use super::contenders::{Contender, GR3, SFQ, VTRR, WFQ, WRR};
+use super::contenders::{Contender, GR3, SFQ, SRR, VTRR, WFQ, WRR};
 use super::skewed::{SETS, Skewed};
 
 pub(super) const FIGURE: Figure = Figure {
@@ -13,4 +13,4 @@ pub(super) const FIGURE: Figure = Figure {
     study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 1, part: 2 }),
 };
 
-const CONTENDERS: &[Contender] = &[GR3.prints(-2.3, 4.6), WFQ, SFQ, VTRR, WRR];
+const CONTENDERS: &[Contender] = &[GR3.prints(-2.3, 4.6), WFQ, SFQ, SRR, VTRR, WRR];

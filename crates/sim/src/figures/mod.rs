@@ -29,23 +29,30 @@ mod who_runs;
 mod dfs_3;
 mod dfs_4;
 mod dfs_5;
+mod dfs_8;
 mod dfs_fa;
+mod gdq_2;
 mod gr3_10;
 mod gr3_11;
+mod gr3_14;
 mod gr3_15;
 mod gr3_16;
 mod gr3_17;
+mod gr3_18;
 mod gr3_19;
 mod gr3_4;
 mod gr3_5;
 mod gr3_6;
 mod gr3_7;
+mod gr3_8;
 mod gr3_9;
 mod gr3_skew50;
 mod vtrr_1;
 mod vtrr_2;
+mod vtrr_4;
 mod vtrr_5;
 mod vtrr_6;
+mod vtrr_7;
 mod vtrr_8;
 mod vtrr_9;
 
@@ -61,23 +68,30 @@ pub const REGISTRY: &[Figure] = &[
     gr3_5::FIGURE,
     gr3_6::FIGURE,
     gr3_7::FIGURE,
+    gr3_8::FIGURE,
     gr3_9::FIGURE,
     gr3_10::FIGURE,
     gr3_11::FIGURE,
     gr3_skew50::FIGURE,
+    gr3_14::FIGURE,
     gr3_15::FIGURE,
     gr3_16::FIGURE,
     gr3_17::FIGURE,
+    gr3_18::FIGURE,
     gr3_19::FIGURE,
     vtrr_1::FIGURE,
     vtrr_2::FIGURE,
+    vtrr_4::FIGURE,
     vtrr_5::FIGURE,
     vtrr_6::FIGURE,
+    vtrr_7::FIGURE,
     vtrr_8::FIGURE,
     vtrr_9::FIGURE,
+    gdq_2::FIGURE,
     dfs_3::FIGURE,
     dfs_4::FIGURE,
     dfs_5::FIGURE,
+    dfs_8::FIGURE,
     dfs_fa::FIGURE,
 ];
 

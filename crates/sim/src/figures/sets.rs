@@ -38,6 +38,31 @@ pub(super) fn shares(lots: &mut Random, tasks: usize, total: u32) -> Vec<Weight>
     shares.into_iter().map(|w| Weight::new(w).expect("at least 1")).collect()
 }
 
+/// `tasks` weights that sum to `total`, none above `most` (GDQ §4.1): each uniform in what its
+/// predecessors left over, as long as every task gets at least 1. If `most` leaves something over,
+/// it goes to random tasks. Heavy tasks come first, and all are 1 once the total is used up.
+pub(super) fn capped(lots: &mut Random, tasks: usize, total: u32, most: u32) -> Vec<Weight> {
+    let mut spare = total - u32::try_from(tasks).expect("at most as many tasks as weight");
+    let mut weights = vec![1; tasks];
+    for weight in &mut weights {
+        *weight += below(lots, spare.min(most - 1) + 1);
+        spare -= *weight - 1;
+    }
+    while spare > 0 {
+        let place = lots.below(tasks as u64);
+        let weight = &mut weights[usize::try_from(place).expect("an index")];
+        let more = (most - *weight).min(spare).min(1 + spare / 64);
+        *weight += more;
+        spare -= more;
+    }
+    weights.into_iter().map(|w| Weight::new(w).expect("at least 1")).collect()
+}
+
+#[allow(clippy::cast_possible_truncation)] // below limit
+fn below(lots: &mut Random, limit: u32) -> u32 {
+    lots.below(u64::from(limit)) as u32
+}
+
 /// Appends whole weights in proportion to `numbers` that sum to `total`: rounded, at least 1; what
 /// rounding left over goes to random ones, one by one.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within 1..=total
@@ -83,6 +108,16 @@ mod tests {
         let shares = shares(&mut lots(7, 1, 2, 3), 64, 256);
         assert_eq!((shares.len(), sum(&shares)), (64, 256));
         assert!(shares.is_sorted_by(|a, b| a >= b));
+    }
+
+    #[test]
+    fn capped_sets_have_exact_sums() {
+        for (tasks, cpus) in [(512, 128), (512, 1), (16384, 8)] {
+            let most = 32768 / cpus;
+            let weights = capped(&mut lots(7, 1, 2, 3), tasks, 32768, most);
+            assert_eq!((weights.len(), sum(&weights)), (tasks, 32768));
+            assert!(weights.iter().all(|w| w.get() <= most));
+        }
     }
 
     #[test]

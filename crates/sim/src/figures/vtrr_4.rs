@@ -1,0 +1,12 @@
+//! VTRR, figure 4.
+
+use super::{Figure, who_runs};
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "vtrr-4",
+    title: "Who runs when under Linux 2.4",
+    source: "VTRR (USENIX 2001), figure 4",
+    sets: 1,
+    remarks: "",
+    study: || who_runs::study("linux-2.4", None),
+};

@@ -1,0 +1,215 @@
+//! Figures: the registry, the same bytes on every run, and nothing lost by an interruption.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use prorata_sim::figures::{
+    self, Figure, FigureError, Progress, REGISTRY, Report, Request, find, produce, stored,
+};
+
+/// A directory of its own, removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("prorata-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Scratch(path)
+    }
+
+    fn file(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.0.join(name)).expect("the file is there")
+    }
+
+    /// The journals that are there.
+    fn journals(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(&self.0).expect("the directory is there");
+        let paths = entries.map(|entry| entry.expect("readable").path());
+        paths.filter(|path| path.extension().is_some_and(|e| e == "journal")).collect()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Nobody watches.
+struct Unwatched;
+
+impl Progress for Unwatched {
+    fn start(&self, _done: u64, _total: u64) {}
+    fn advance(&self, _decisions: u64) {}
+}
+
+fn figure(name: &str) -> &'static Figure {
+    find(name).expect("a figure of the registry")
+}
+
+fn request<'a>(name: &str, sets: u32, seed: u64, jobs: usize, directory: &'a Path) -> Request<'a> {
+    Request { figure: figure(name), sets: Some(sets), seed, jobs, directory }
+}
+
+#[test]
+fn the_registry_has_every_figure_of_the_papers() {
+    let names: BTreeSet<&str> = REGISTRY.iter().map(|figure| figure.name).collect();
+    assert_eq!(names.len(), REGISTRY.len(), "no name twice");
+    let gr3 = (4..=11).chain(14..=19).map(|n| format!("gr3-{n}"));
+    let vtrr = [1, 2].into_iter().chain(4..=9).map(|n| format!("vtrr-{n}"));
+    let dfs = [3, 4, 5, 8].map(|n| format!("dfs-{n}"));
+    let others = ["gr3-skew50", "gdq-2", "dfs-fa"].map(String::from);
+    for name in gr3.chain(vtrr).chain(dfs).chain(others) {
+        assert!(names.contains(name.as_str()), "{name} is missing");
+    }
+    for figure in REGISTRY {
+        assert!(!figure.title.is_empty() && !figure.source.is_empty(), "{}", figure.name);
+        assert!(!figure.remarks.is_empty(), "{} explains itself", figure.name);
+        assert!(figure.sets >= 1);
+    }
+}
+
+#[test]
+fn the_bytes_depend_on_seed_and_sets_alone() {
+    let (one, many, other) = (Scratch::new("one"), Scratch::new("many"), Scratch::new("other"));
+    produce(&request("vtrr-2", 6, 3, 1, &one.0), &Unwatched).expect("it can be written");
+    produce(&request("vtrr-2", 6, 3, 4, &many.0), &Unwatched).expect("it can be written");
+    produce(&request("vtrr-2", 6, 4, 4, &other.0), &Unwatched).expect("it can be written");
+    for file in ["vtrr-2.csv", "vtrr-2.json", "vtrr-2.svg"] {
+        assert!(one.file(file) == many.file(file), "{file} depends on the number of threads");
+        assert!(one.file(file) != other.file(file), "{file} does not depend on the seed");
+    }
+}
+
+#[test]
+fn every_figure_without_chance_is_drawn() {
+    let scratch = Scratch::new("drawn");
+    for figure in REGISTRY.iter().filter(|figure| figure.sets == 1) {
+        let report = produce(&request(figure.name, 9, 1, 2, &scratch.0), &Unwatched);
+        let report = report.expect("it can be written");
+        assert_eq!(report.sets, 1, "{}: there is one set", figure.name);
+        assert!(!report.rows.is_empty() && report.decisions > 0, "{}", figure.name);
+        let picture = scratch.file(&format!("{}.svg", figure.name));
+        assert!(picture.starts_with(b"<svg") && picture.ends_with(b"</svg>\n"));
+    }
+    figures::write_page(&scratch.0).expect("it can be written");
+    let page = String::from_utf8(scratch.file("index.html")).expect("text");
+    assert!(page.contains("<img src=\"vtrr-6.svg\"") && !page.contains("gr3-9.svg"));
+}
+
+/// Is interrupted after some chunks; counts what was done before.
+struct Interrupted {
+    after: u64,
+    advances: AtomicU64,
+    found_done: AtomicU64,
+}
+
+impl Interrupted {
+    fn new(after: u64) -> Interrupted {
+        Interrupted { after, advances: AtomicU64::new(0), found_done: AtomicU64::new(0) }
+    }
+}
+
+impl Progress for Interrupted {
+    fn start(&self, done: u64, total: u64) {
+        assert!(done < total);
+        self.found_done.store(done, Ordering::Relaxed);
+    }
+
+    fn advance(&self, _decisions: u64) {
+        let advances = self.advances.fetch_add(1, Ordering::Relaxed) + 1;
+        assert!(advances < self.after, "interrupted");
+    }
+}
+
+#[test]
+fn an_interrupted_run_goes_on_where_it_was() {
+    let (whole, pieces) = (Scratch::new("whole"), Scratch::new("pieces"));
+    produce(&request("vtrr-2", 5, 3, 2, &whole.0), &Unwatched).expect("it can be written");
+
+    let request = request("vtrr-2", 5, 3, 1, &pieces.0);
+    let first = Interrupted::new(30);
+    assert!(catch_unwind(AssertUnwindSafe(|| produce(&request, &first))).is_err());
+    let journals = pieces.journals();
+    assert_eq!(journals.len(), 1);
+    let mut torn = std::fs::read(&journals[0]).expect("readable");
+    torn.extend_from_slice(b"{\"chunk\":79,\"decis");
+    std::fs::write(&journals[0], torn).expect("writable");
+
+    let second = Interrupted::new(1000);
+    produce(&request, &second).expect("it can be written");
+    assert!(second.found_done.load(Ordering::Relaxed) > 0);
+    assert_eq!(second.advances.load(Ordering::Relaxed), 80 - 30);
+    assert!(pieces.journals().is_empty());
+    for file in ["vtrr-2.csv", "vtrr-2.json", "vtrr-2.svg"] {
+        assert!(whole.file(file) == pieces.file(file), "{file}");
+    }
+}
+
+#[test]
+fn a_journal_of_something_else_is_not_believed() {
+    let scratch = Scratch::new("foreign");
+    let request = request("vtrr-2", 2, 3, 1, &scratch.0);
+    let first = Interrupted::new(10);
+    assert!(catch_unwind(AssertUnwindSafe(|| produce(&request, &first))).is_err());
+    let journal = &scratch.journals()[0];
+    let text = std::fs::read_to_string(journal).expect("text");
+    std::fs::write(journal, text.replacen("\"version\":\"", "\"version\":\"x", 1)).expect("writable");
+    let second = Interrupted::new(1000);
+    produce(&request, &second).expect("it can be written");
+    assert_eq!(second.found_done.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn what_is_stored_can_be_read_back() {
+    let scratch = Scratch::new("stored");
+    let asked = request("vtrr-1", 3, 3, 2, &scratch.0);
+    assert_eq!(stored(&asked), None);
+    let report = produce(&asked, &Unwatched).expect("it can be written");
+    let free = Report { seconds: 0.0, cpu_seconds: 0.0, ..report };
+    assert_eq!(stored(&asked), Some(free));
+    assert_eq!(stored(&request("vtrr-1", 3, 4, 2, &scratch.0)), None);
+    assert_eq!(stored(&request("vtrr-1", 4, 3, 2, &scratch.0)), None);
+}
+
+/// Starts a second run of the same figure while the first is under way.
+struct Rival<'a> {
+    request: Request<'a>,
+    outcome: Mutex<Option<Result<Report, FigureError>>>,
+    calls: AtomicUsize,
+}
+
+impl Progress for Rival<'_> {
+    fn start(&self, _done: u64, _total: u64) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        *self.outcome.lock().expect("not poisoned") = Some(produce(&self.request, &Unwatched));
+    }
+    fn advance(&self, _decisions: u64) {}
+}
+
+#[test]
+fn two_runs_do_not_mix() {
+    let scratch = Scratch::new("rivals");
+    let request = request("vtrr-2", 1, 3, 1, &scratch.0);
+    let rival = Rival { request, outcome: Mutex::new(None), calls: AtomicUsize::new(0) };
+    produce(&request, &rival).expect("the first one is not disturbed");
+    assert_eq!(rival.calls.load(Ordering::Relaxed), 1);
+    let outcome = rival.outcome.into_inner().expect("not poisoned");
+    assert!(matches!(outcome, Some(Err(FigureError::Busy(_)))));
+}
+
+#[test]
+fn impossible_requests_are_refused() {
+    let scratch = Scratch::new("refused");
+    let sets = |sets| produce(&request("vtrr-2", sets, 1, 1, &scratch.0), &Unwatched);
+    assert!(matches!(sets(0), Err(FigureError::Sets(0))));
+    assert!(matches!(sets(u32::MAX), Err(FigureError::Sets(u32::MAX))));
+    let jobs = produce(&request("vtrr-2", 1, 1, 0, &scratch.0), &Unwatched);
+    assert!(matches!(jobs, Err(FigureError::Jobs)));
+    let nowhere = Path::new("/proc/no such directory");
+    let nowhere = produce(&request("vtrr-2", 1, 1, 1, nowhere), &Unwatched);
+    assert!(matches!(nowhere, Err(FigureError::File { .. })));
+}
