@@ -29,7 +29,9 @@ fn lists_every_figure() {
 #[test]
 fn bad_input_is_named_and_remedied() {
     let unknown = refused(&["figure", "gr3-99"]);
-    assert!(unknown.contains("'gr3-99'") && unknown.contains("gr3-9") && unknown.contains("dfs-fa"));
+    assert!(
+        unknown.contains("'gr3-99'") && unknown.contains("gr3-9") && unknown.contains("dfs-fa")
+    );
     assert!(refused(&["figure", "gr3-9", "--sets", "0"]).contains("--sets 0"));
     assert!(refused(&["figure", "gr3-9", "--jobs", "0"]).contains("--jobs 0"));
     let nowhere = refused(&["figure", "vtrr-6", "--output", "/proc/nowhere"]);

@@ -157,7 +157,8 @@ fn a_journal_of_something_else_is_not_believed() {
     assert!(catch_unwind(AssertUnwindSafe(|| produce(&request, &first))).is_err());
     let journal = &scratch.journals()[0];
     let text = std::fs::read_to_string(journal).expect("text");
-    std::fs::write(journal, text.replacen("\"version\":\"", "\"version\":\"x", 1)).expect("writable");
+    std::fs::write(journal, text.replacen("\"version\":\"", "\"version\":\"x", 1))
+        .expect("writable");
     let second = Interrupted::new(1000);
     produce(&request, &second).expect("it can be written");
     assert_eq!(second.found_done.load(Ordering::Relaxed), 0);

@@ -13,7 +13,10 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Idling of DFS when tasks arrive and depart",
     source: "DFS (RTAS 2001), figure 4",
     sets: SETS,
-    remarks: "",
+    remarks: "As figure 3 with asynchronous quanta; a task arrives, and one departs, once in 100 \
+              ticks on average (the paper does not tell the rate). Inter-arrival times are \
+              geometric: exponential in whole ticks. An arrival makes idle cpus ask at once. The \
+              number of tasks wanders, so the coordinate is the number at the start.",
     study: || {
         let points = |policy| near_the_cpus(policy, Scenario::Dynamic(MEAN_TICKS));
         Box::new(Idle {

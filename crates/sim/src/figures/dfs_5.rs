@@ -13,7 +13,8 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Idling of DFS over the rate of arrivals",
     source: "DFS (RTAS 2001), figure 5",
     sets: SETS,
-    remarks: "",
+    remarks: "As figure 4, with two tasks more than cpus at the start, over the mean time between \
+              arrivals.",
     study: || {
         let points = |contender| {
             let curve = move |cpus| {

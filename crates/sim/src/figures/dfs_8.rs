@@ -9,7 +9,8 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Two benchmarks beside 20 others under DFS-FA",
     source: "DFS (RTAS 2001), figure 8",
     sets: 1,
-    remarks: "",
+    remarks: "Tasks that always run, for 300 s in quanta of 100 ms in step. The ratios follow the \
+              weights.",
     study: || Box::new(Ratios),
 };
 

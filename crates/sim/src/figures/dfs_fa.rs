@@ -23,7 +23,8 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Idling of DFS-FA: none",
     source: "DFS (RTAS 2001), section 5",
     sets: SETS,
-    remarks: "",
+    remarks: "The four scenarios of section 4.2, each seed with another number of tasks, from one \
+              more than cpus to four a cpu: no cpu idled in any tick in which a task waited.",
     study: || {
         let points =
             |scenario| CPUS.map(|cpus| Point { contender: DFS_FA, scenario, cpus, more: 0 });

@@ -2,7 +2,7 @@
 //! then renamed: what stands under a final name is whole.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
@@ -10,14 +10,23 @@ use super::{Coordinate, Figure, FigureError, Report, Request, Row};
 
 /// Writes NAME.csv, NAME.json and NAME.svg.
 pub(super) fn write(figure: &Figure, report: &Report, directory: &Path) -> Result<(), FigureError> {
-    let picture = (figure.study)()
-        .draw(&format!("{} — {}", figure.source, figure.title), &report.rows)
-        .map_err(|reason| FigureError::Drawing { figure: figure.name, reason })?;
     let data = serde_json::to_string_pretty(&data(report)).expect("plain data") + "\n";
-    for (extension, text) in [("csv", csv(&report.rows)), ("json", data), ("svg", picture)] {
-        replace(&directory.join(format!("{}.{extension}", figure.name)), &text)?;
-    }
-    Ok(())
+    replace(&path_of(figure, directory, "csv"), &csv(&report.rows))?;
+    replace(&path_of(figure, directory, "json"), &data)?;
+    draw(figure, report, directory)
+}
+
+/// Writes NAME.svg.
+pub(super) fn draw(figure: &Figure, report: &Report, directory: &Path) -> Result<(), FigureError> {
+    let title = format!("{} — {}", figure.source, figure.title);
+    let picture = (figure.study)()
+        .draw(&title, &report.rows)
+        .map_err(|reason| FigureError::Drawing { figure: figure.name, reason })?;
+    replace(&path_of(figure, directory, "svg"), &picture)
+}
+
+fn path_of(figure: &Figure, directory: &Path, extension: &str) -> PathBuf {
+    directory.join(format!("{}.{extension}", figure.name))
 }
 
 /// Puts `text` into the file at `path`, wholly or not at all.
@@ -110,7 +119,7 @@ pub fn stored(request: &Request<'_>) -> Option<Report> {
 
 /// What NAME.json in `directory` holds, if it is there and whole, and the other files are there.
 pub(super) fn read(figure: &Figure, directory: &Path) -> Option<Report> {
-    let file = |extension: &str| directory.join(format!("{}.{extension}", figure.name));
+    let file = |extension| path_of(figure, directory, extension);
     if !file("csv").exists() || !file("svg").exists() {
         return None;
     }

@@ -9,7 +9,11 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Service error of GR3MP on 8 cpus",
     source: "GR3 (USENIX 2005), figure 10",
     sets: SETS,
-    remarks: "",
+    remarks: "One task has a tenth of the total weight and is first in the list; the others have \
+              uniform random weights, scaled to the rest, rounded to whole numbers of at least 1, \
+              with the exact sum. Eight cpus whose quanta begin together, for as many decisions as \
+              the total weight. The extremes lie a little inside the uniprocessor's, as in the \
+              paper.",
     study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 8, part: 10 }),
 };
 

@@ -13,7 +13,11 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Choices of GR3MP until it finds a task that is not running, on 8 cpus",
     source: "GR3 (USENIX 2005), figure 11",
     sets: SETS,
-    remarks: "",
+    remarks: "One task has a tenth of the total weight and is first in the list; the others have \
+              uniform random weights, scaled to the rest, rounded to whole numbers of at least 1, \
+              with the exact sum. The most choices that one pick took until it found a task that \
+              was not running on another cpu. The paper saw at most seven; how many of them one \
+              sees grows with the number of sets.",
     study: || Box::new(Searches),
 };
 

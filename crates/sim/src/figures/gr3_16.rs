@@ -7,6 +7,7 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Six web servers under VTRR",
     source: "GR3 (USENIX 2005), figure 16",
     sets: 1,
-    remarks: "",
+    remarks: "600 processes that always run, in quanta of 10 ms. The staircase of VTRR is that of \
+              WFQ: the light processes come in one stretch.",
     study: || web_servers::study("vtrr", 1),
 };

@@ -7,6 +7,8 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Six web servers under GR3",
     source: "GR3 (USENIX 2005), figure 17",
     sets: 1,
-    remarks: "",
+    remarks: "600 processes that always run, in quanta of 10 ms. GR3 mixes the groups of heavy and \
+              of light processes all the time, so the heavy process advances steadily: the \
+              straightest line of the four. Its remaining steps are the round of its own group.",
     study: || web_servers::study("gr3", 1),
 };

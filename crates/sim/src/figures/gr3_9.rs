@@ -9,7 +9,10 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Service error of GR3",
     source: "GR3 (USENIX 2005), figure 9",
     sets: SETS,
-    remarks: "",
+    remarks: "One task has a tenth of the total weight and is first in the list; the others have \
+              uniform random weights, scaled to the rest, rounded to whole numbers of at least 1, \
+              with the exact sum. A schedule repeats after as many decisions as the total weight, \
+              which is asserted for every set. The figure is reproduced to the printed digits.",
     study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 1, part: 10 }),
 };
 

@@ -7,13 +7,15 @@ use std::path::Path;
 use super::agreement::{Comparison, comparisons};
 use super::{Figure, FigureError, REGISTRY, Report, files};
 
-/// Writes index.html over the figures whose files are in `directory`.
+/// Writes index.html over the figures whose files are in `directory`, and draws their pictures
+/// anew.
 ///
 /// # Errors
-/// When the page cannot be written.
+/// When the page or a picture cannot be written.
 pub fn write_page(directory: &Path) -> Result<(), FigureError> {
     let found = |figure| Some((figure, files::read(figure, directory)?));
     let figures: Vec<(&Figure, Report)> = REGISTRY.iter().filter_map(found).collect();
+    figures.iter().try_for_each(|(figure, report)| files::draw(figure, report, directory))?;
     files::replace(&directory.join("index.html"), &page(&figures))
 }
 

@@ -9,7 +9,7 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Average service errors of VTRR and WFQ",
     source: "VTRR (USENIX 2001), figure 2",
     sets: SETS,
-    remarks: "",
+    remarks: "As figure 1. WFQ runs with ties in favour of the largest share.",
     study: || Box::new(Average { contenders: CONTENDERS }),
 };
 

@@ -7,6 +7,8 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Who runs when under Linux 2.4",
     source: "VTRR (USENIX 2001), figure 4",
     sets: 1,
-    remarks: "",
+    remarks: "Five tasks that always run. A user priority of the paper is a weight here: slices of \
+              20 to 100 ms. The simulation has no interrupts, so that the schedule repeats \
+              exactly, which the paper's did not.",
     study: || who_runs::study("linux-2.4", None),
 };

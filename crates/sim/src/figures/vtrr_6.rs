@@ -7,6 +7,6 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Who runs when under VTRR",
     source: "VTRR (USENIX 2001), figure 6",
     sets: 1,
-    remarks: "",
+    remarks: "Five tasks that always run, quanta of 20 ms: fifteen quanta, 300 ms, are a cycle.",
     study: || who_runs::study("vtrr", Some(300.0)),
 };

@@ -66,6 +66,25 @@ impl Lines {
         }
     }
 
+    /// The upper corner that the curves leave freer.
+    fn free_corner(&self) -> SeriesLabelPosition {
+        let mut sums = [(0.0, 0.0); 2];
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        let scale = |x: f64| if self.x.logarithmic { x.max(1e-9).ln() } else { x };
+        let (low, high) = points().fold((f64::MAX, f64::MIN), |(low, high), &(x, _)| {
+            (low.min(scale(x)), high.max(scale(x)))
+        });
+        for &(x, y) in points() {
+            let sum = &mut sums[usize::from(scale(x) > f64::midpoint(low, high))];
+            *sum = (sum.0 + y, sum.1 + 1.0);
+        }
+        let mean = |(sum, count): (f64, f64)| sum / f64::max(count, 1.0);
+        match mean(sums[0]) > mean(sums[1]) {
+            true => SeriesLabelPosition::UpperRight,
+            false => SeriesLabelPosition::UpperLeft,
+        }
+    }
+
     fn draw_on<X, Y>(&self, area: &Area<'_>, x: X, y: Y) -> Result<(), String>
     where
         X: AsRangedCoord<Value = f64>,
@@ -120,7 +139,7 @@ impl Lines {
         }
         chart
             .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
+            .position(self.free_corner())
             .label_font(("sans-serif", 13))
             .background_style(WHITE.mix(0.8))
             .draw()?;

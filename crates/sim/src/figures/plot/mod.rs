@@ -54,7 +54,9 @@ fn document<T>(
         let root = SVGBackend::with_string(&mut svg, whole).into_drawing_area();
         root.fill(&WHITE).map_err(|error| error.to_string())?;
         let (head, body) = root.split_vertically(TITLE_HEIGHT);
-        head.titled(title, ("sans-serif", 20)).map_err(|error| error.to_string())?;
+        let letters = count(title.chars().count()).max(1);
+        let size = (whole.0 * 19 / 10 / letters).clamp(11, 20);
+        head.titled(title, ("sans-serif", size)).map_err(|error| error.to_string())?;
         for (area, panel) in body.split_evenly((rows, columns)).iter().zip(panels) {
             draw(area, panel)?;
         }
@@ -72,7 +74,9 @@ fn tick(value: f64) -> String {
         format!("{value:.0}")
     } else if magnitude >= 1.0 {
         format!("{value:.1}")
-    } else {
+    } else if magnitude >= 0.1 {
         format!("{value:.2}")
+    } else {
+        format!("{value:.3}")
     }
 }

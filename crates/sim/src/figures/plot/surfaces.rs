@@ -1,5 +1,7 @@
 //! Surfaces over a grid, like the error figures of the GR3 and VTRR papers.
 
+use plotters::coord::ranged3d::Cartesian3d;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use super::{Area, PRINTED, Picture, colour, document, tick};
@@ -25,8 +27,15 @@ pub(in crate::figures) fn surfaces(title: &str, panels: &[Surfaces]) -> Picture 
     })
 }
 
-type Result3<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
+type Chart<'a, 'b> =
+    ChartContext<'b, SVGBackend<'a>, Cartesian3d<RangedCoordf64, RangedCoordf64, RangedCoordf64>>;
 
+type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
+
+/// Moves a label aside.
+const SPACE: &str = "\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}";
+
+#[allow(clippy::cast_precision_loss)] // grid lines are few
 impl Surfaces {
     /// The range of heights, with 0 and what is printed, and some air.
     fn heights(&self) -> (f64, f64) {
@@ -36,11 +45,13 @@ impl Surfaces {
         (if low < 0.0 { low - air } else { low }, high + air)
     }
 
-    #[allow(clippy::cast_precision_loss)] // a few grid lines
-    fn draw<'a>(&self, area: &Area<'a>) -> Result3<'a> {
-        let (low, high) = self.heights();
-        let (widths, depths) = (self.width.1.len(), self.depth.1.len());
-        let (right, back) = ((widths - 1) as f64, (depths - 1) as f64);
+    /// The last grid lines to the right and to the back.
+    fn far(&self) -> (f64, f64) {
+        ((self.width.1.len() - 1) as f64, (self.depth.1.len() - 1) as f64)
+    }
+
+    fn draw<'a>(&self, area: &Area<'a>) -> Drawn<'a> {
+        let ((low, high), (right, back)) = (self.heights(), self.far());
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, ("sans-serif", 17))
             .margin(14)
@@ -51,57 +62,84 @@ impl Surfaces {
             projection.scale = 0.82;
             projection.into_matrix()
         });
+        self.draw_axes(&mut chart)?;
+        for index in 0..self.surfaces.len() {
+            self.draw_surface(&mut chart, index)?;
+        }
+        self.draw_printed(&mut chart)?;
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .label_font(("sans-serif", 13))
+            .background_style(WHITE.mix(0.8))
+            .draw()?;
+        let style = ("sans-serif", 14).into_font().color(&BLACK.mix(0.8));
+        area.draw(&Text::new(self.height, (14, 34), style))
+    }
+
+    fn draw_axes<'a>(&self, chart: &mut Chart<'a, '_>) -> Drawn<'a> {
+        let ((low, _), (right, back)) = (self.heights(), self.far());
         let label = |labels: &[String], at: f64| {
             let index = at.round().max(0.0);
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a grid line
             let found = labels.get(index as usize).filter(|_| (at - index).abs() < 1e-6);
             found.cloned().unwrap_or_default()
         };
-        // The last labels of both axes stand at the front corner: move them apart.
-        const SPACE: &str = "\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}";
-        let at_corner = |at: f64, last: f64| (at - last).abs() < 1e-6;
+        // The last labels of both axes stand at the front corner.
+        let space = |at: f64, last: f64| if (at - last).abs() < 1e-6 { SPACE } else { "" };
         chart
             .configure_axes()
             .light_grid_style(BLACK.mix(0.10))
             .max_light_lines(1)
-            .x_labels(widths)
-            .z_labels(depths)
+            .x_labels(self.width.1.len())
+            .z_labels(self.depth.1.len())
             .y_labels(9)
             .label_style(("sans-serif", 13))
-            .x_formatter(&|&at| {
-                label(&self.width.1, at) + if at_corner(at, right) { SPACE } else { "" }
-            })
-            .z_formatter(&|&at| {
-                let space = if at_corner(at, back) { SPACE } else { "" };
-                space.to_string() + &label(&self.depth.1, at)
-            })
+            .x_formatter(&|&at| label(&self.width.1, at) + space(at, right))
+            .z_formatter(&|&at| space(at, back).to_string() + &label(&self.depth.1, at))
             .y_formatter(&|&at| tick(at))
             .draw()?;
-        for (index, (name, heights)) in self.surfaces.iter().enumerate() {
-            let colour = colour(index);
-            let nodes = |count: usize| (0..count).map(|i| i as f64);
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // grid nodes
-            let height = |x: f64, z: f64| heights[z as usize * widths + x as usize];
-            let surface = SurfaceSeries::xoz(nodes(widths), nodes(depths), height)
-                .style(ShapeStyle { color: colour.mix(0.55), filled: true, stroke_width: 0 });
-            chart.draw_series(surface)?.label(*name).legend(move |(x, y)| {
-                Rectangle::new([(x, y - 5), (x + 14, y + 5)], colour.mix(0.6).filled())
-            });
-            let row = |z: usize| {
-                let node = move |x: usize| (x as f64, heights[z * widths + x], z as f64);
-                LineSeries::new((0..widths).map(node), colour.stroke_width(1))
-            };
-            let column = |x: usize| {
-                let node = move |z: usize| (x as f64, heights[z * widths + x], z as f64);
-                LineSeries::new((0..depths).map(node), colour.stroke_width(1))
-            };
-            for z in 0..depths {
-                chart.draw_series(row(z))?;
-            }
-            for x in 0..widths {
-                chart.draw_series(column(x))?;
-            }
+        let name = |text: &str, at: (f64, f64, f64), shift: (i32, i32)| {
+            let style = ("sans-serif", 14).into_font().color(&BLACK.mix(0.8));
+            EmptyElement::at(at) + Text::new(text.to_string(), shift, style)
+        };
+        chart.draw_series([
+            name(self.width.0, (right / 2.0, low, back), (-90, 30)),
+            name(self.depth.0, (right, low, back / 2.0), (36, 22)),
+        ])?;
+        Ok(())
+    }
+
+    /// A surface and its grid.
+    fn draw_surface<'a>(&self, chart: &mut Chart<'a, '_>, index: usize) -> Drawn<'a> {
+        let (name, heights) = &self.surfaces[index];
+        let colour = colour(index);
+        let (widths, depths) = (self.width.1.len(), self.depth.1.len());
+        let nodes = |count: usize| (0..count).map(|i| i as f64);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // grid nodes
+        let height = |x: f64, z: f64| heights[z as usize * widths + x as usize];
+        let surface = SurfaceSeries::xoz(nodes(widths), nodes(depths), height).style(ShapeStyle {
+            color: colour.mix(0.55),
+            filled: true,
+            stroke_width: 0,
+        });
+        chart.draw_series(surface)?.label(*name).legend(move |(x, y)| {
+            Rectangle::new([(x, y - 5), (x + 14, y + 5)], colour.mix(0.6).filled())
+        });
+        let node = |x: usize, z: usize| (x as f64, heights[z * widths + x], z as f64);
+        for z in 0..depths {
+            let row = (0..widths).map(|x| node(x, z));
+            chart.draw_series(LineSeries::new(row, colour.stroke_width(1)))?;
         }
+        for x in 0..widths {
+            let column = (0..depths).map(|z| node(x, z));
+            chart.draw_series(LineSeries::new(column, colour.stroke_width(1)))?;
+        }
+        Ok(())
+    }
+
+    fn draw_printed<'a>(&self, chart: &mut Chart<'a, '_>) -> Drawn<'a> {
+        let (right, back) = self.far();
         for (index, &height) in self.printed.iter().enumerate() {
             let corners = [(0.0, 0.0), (right, 0.0), (right, back), (0.0, back), (0.0, 0.0)];
             let frame = corners.map(|(x, z)| (x, height, z));
@@ -112,22 +150,6 @@ impl Surfaces {
                 });
             }
         }
-        let name = |text: &str, at: (f64, f64, f64), shift: (i32, i32)| {
-            let style = ("sans-serif", 14).into_font().color(&BLACK.mix(0.8));
-            EmptyElement::at(at) + Text::new(text.to_string(), shift, style)
-        };
-        chart.draw_series([
-            name(self.width.0, (right / 2.0, low, back), (-90, 30)),
-            name(self.depth.0, (right, low, back / 2.0), (36, 22)),
-        ])?;
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
-            .label_font(("sans-serif", 13))
-            .background_style(WHITE.mix(0.8))
-            .draw()?;
-        let style = ("sans-serif", 14).into_font().color(&BLACK.mix(0.8));
-        area.draw(&Text::new(self.height, (14, 34), style))?;
         Ok(())
     }
 }
