@@ -10,7 +10,7 @@ use super::{Coordinate, Figure, FigureError, Report, Request, Row};
 
 /// Writes NAME.csv, NAME.json and NAME.svg.
 pub(super) fn write(figure: &Figure, report: &Report, directory: &Path) -> Result<(), FigureError> {
-    let data = serde_json::to_string_pretty(&data(report)).expect("plain data") + "\n";
+    let data = serde_json::to_string(&data(report)).expect("plain data") + "\n";
     replace(&path_of(figure, directory, "csv"), &csv(&report.rows))?;
     replace(&path_of(figure, directory, "json"), &data)?;
     draw(figure, report, directory)

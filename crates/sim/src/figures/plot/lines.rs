@@ -1,5 +1,7 @@
 //! Curves over one axis.
 
+use std::ops::Range;
+
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
@@ -49,20 +51,25 @@ pub(in crate::figures) fn lines(title: &str, panels: &[Lines]) -> Picture {
 
 impl Lines {
     fn draw(&self, area: &Area<'_>) -> Result<(), String> {
-        let range = |axis: &Axis, of: fn(&(f64, f64)) -> f64| {
-            let values = || self.series.iter().flat_map(|series| &series.points).map(of);
-            let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max));
-            match axis.logarithmic {
-                true => low..high * 1.15,
-                false => low.min(0.0)..if high > 0.0 { high * 1.04 } else { 1.0 },
-            }
-        };
-        let (x, y) = (range(&self.x, |p| p.0), range(&self.y, |p| p.1));
+        let x = self.range(&self.x, |point| point.0);
+        let mut y = self.range(&self.y, |point| point.1);
+        // Room for the legend.
+        y.end += if self.y.logarithmic { y.end * 2.0 } else { (y.end - y.start) * 0.3 };
         match (self.x.logarithmic, self.y.logarithmic) {
             (false, false) => self.draw_on(area, x, y),
             (true, false) => self.draw_on(area, x.log_scale(), y),
             (false, true) => self.draw_on(area, x, y.log_scale()),
             (true, true) => self.draw_on(area, x.log_scale(), y.log_scale()),
+        }
+    }
+
+    /// The values along an axis; with 0 if it is linear.
+    fn range(&self, axis: &Axis, of: fn(&(f64, f64)) -> f64) -> Range<f64> {
+        let values = || self.series.iter().flat_map(|series| &series.points).map(of);
+        let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max));
+        match axis.logarithmic {
+            true => low..high * 1.15,
+            false => low.min(0.0)..if high > 0.0 { high * 1.04 } else { 1.0 },
         }
     }
 
