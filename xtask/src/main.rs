@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod guest;
 mod instructions;
 mod no_std;
 mod readme;
@@ -12,6 +13,7 @@ mod shell;
 mod test;
 mod tidy;
 mod vm;
+mod vm_test;
 
 /// Development tasks of prorata.
 #[derive(Parser)]
@@ -29,8 +31,13 @@ enum Task {
     Readme(readme::Args),
     /// Check what neither rustfmt nor clippy looks at.
     Tidy(tidy::Args),
+    /// For inside the virtual machine.
+    #[command(hide = true, subcommand)]
+    Guest(guest::Guest),
     /// Run a command in a small virtual machine whose kernel has sched_ext.
     Vm(vm::Args),
+    /// Check in that machine what must hold in a real kernel.
+    VmTest(vm_test::Args),
 }
 
 fn main() -> ExitCode {
@@ -41,7 +48,9 @@ fn main() -> ExitCode {
         Task::NoStd(args) => args.execute(),
         Task::Readme(args) => args.execute(),
         Task::Tidy(args) => args.execute(),
+        Task::Guest(guest) => guest.execute(),
         Task::Vm(args) => args.execute(),
+        Task::VmTest(args) => args.execute(),
     };
     result.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");

@@ -62,6 +62,23 @@ impl Args {
     }
 }
 
+/// Runs a shell script in a machine of its own, whose time is executed instructions. An error if it
+/// ends with another code than 0, or if the kernel warned.
+pub(crate) fn check(cpus: u32, script: &str) -> Result<()> {
+    let machine = Machine {
+        kernel: archive::kernel(None)?,
+        cpus,
+        icount: true,
+        timeout: Duration::from_secs(600),
+    };
+    match machine.run(script, &build_programs()?)? {
+        Outcome::Exited { code: 0, warnings } if warnings.is_empty() => Ok(()),
+        Outcome::Exited { code: 0, warnings } => bail!("the kernel said: {}", warnings.join("\n")),
+        Outcome::Exited { code, .. } => bail!("the checks ended with code {code}"),
+        Outcome::Failed(why) => bail!("{why}"),
+    }
+}
+
 /// Builds what the machine takes along, and returns the paths.
 fn build_programs() -> Result<Vec<PathBuf>> {
     setup::ensure()?;

@@ -1,0 +1,31 @@
+//! What runs inside the virtual machine: loads, and what the kernel's schedulers make of them.
+//!
+//! `xtask` takes itself along into the machine (`vm.rs`); these subcommands are for there and are
+//! hidden on the host.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+mod hogs;
+mod ideal;
+mod mixes;
+mod scheduler;
+mod trace;
+
+#[derive(clap::Subcommand)]
+pub(crate) enum Guest {
+    /// Waits for the end of its input, then computes for ever.
+    Hog,
+    /// Runs a mix of hogs under schedulers, and prints shares and lags.
+    Mix(mixes::Args),
+}
+
+impl Guest {
+    pub(crate) fn execute(self) -> Result<ExitCode> {
+        match self {
+            Guest::Hog => hogs::hog(),
+            Guest::Mix(args) => args.execute(),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Tasks that compute for ever.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use crate::shell;
+
+/// Waits for the end of the input, then computes until it is killed.
+pub(crate) fn hog() -> ! {
+    let mut nothing = Vec::new();
+    // Whatever ends the input is the signal to start.
+    let _ = std::io::stdin().read_to_end(&mut nothing);
+    let mut turns = 0u64;
+    loop {
+        turns = std::hint::black_box(turns.wrapping_add(1));
+    }
+}
+
+/// Hogs that wait to be started together; killed when dropped.
+pub(crate) struct Hogs(Vec<Child>);
+
+impl Hogs {
+    /// A hog for each nice value.
+    pub(crate) fn new(nice_values: &[i32]) -> Result<Hogs> {
+        let this = std::env::current_exe()?;
+        let mut hogs = Hogs(Vec::new());
+        for nice in nice_values {
+            let mut command = Command::new(&this);
+            command.args(["guest", "hog"]).stdin(Stdio::piped());
+            let hog = command.spawn().context("cannot start a hog")?;
+            let pid = hog.id().to_string();
+            hogs.0.push(hog);
+            shell::run(Command::new("renice").args([&nice.to_string(), &pid]))?;
+        }
+        Ok(hogs)
+    }
+
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.0.iter().map(Child::id).collect()
+    }
+
+    pub(crate) fn start(&mut self) {
+        self.0.iter_mut().for_each(|hog| drop(hog.stdin.take()));
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        for hog in &mut self.0 {
+            // One that has gone already is gone.
+            let _ = hog.kill();
+            let _ = hog.wait();
+        }
+    }
+}

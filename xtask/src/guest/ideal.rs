@@ -1,0 +1,111 @@
+//! Received service against the ideal, from the record of switches.
+
+use std::collections::HashMap;
+
+use prorata::Weight;
+use prorata::weights;
+
+use super::trace::Switch;
+
+/// What a mix of hogs received.
+pub(crate) struct Service {
+    /// Share received of the time that all hogs received, in the order of the weights.
+    pub(crate) shares: Vec<f64>,
+    /// Share by weight, with infeasible weights readjusted.
+    pub(crate) ideal: Vec<f64>,
+    /// The furthest that a hog was behind its ideal service at any time, in ms.
+    pub(crate) largest_lag_ms: f64,
+}
+
+impl Service {
+    /// The largest |received − ideal| / ideal.
+    pub(crate) fn worst_relative_error(&self) -> f64 {
+        let errors = self.shares.iter().zip(&self.ideal).map(|(got, due)| (got / due - 1.0).abs());
+        errors.fold(0.0, f64::max)
+    }
+}
+
+/// The service of `hogs` (pid and weight), which were all runnable from the first switch to one of
+/// them on. The ideal of a hog is its share of what all hogs together received until then, so that
+/// what else runs on the machine takes from all alike.
+pub(crate) fn measure(switches: &[Switch], hogs: &[(u32, u32)], cpus: usize) -> Service {
+    let ideal = shares_by_weight(hogs, cpus);
+    let index: HashMap<u32, usize> = hogs.iter().map(|hog| hog.0).zip(0..).collect();
+    let mut meter = Meter { received: vec![0.0; hogs.len()], since: HashMap::new() };
+    let mut largest_lag = 0.0f64;
+    // Hogs start up one after another: count from when all of them have run.
+    let mut unseen: Vec<u32> = hogs.iter().map(|hog| hog.0).collect();
+    for switch in switches {
+        unseen.retain(|&pid| pid != switch.to);
+        meter.advance(switch.at_us);
+        if !unseen.is_empty() {
+            meter.received.fill(0.0);
+        } else if let Some(&hog) = index.get(&switch.to) {
+            // A hog is furthest behind just before it runs.
+            let total: f64 = meter.received.iter().sum();
+            largest_lag = largest_lag.max(total * ideal[hog] - meter.received[hog]);
+        }
+        meter.since.remove(&switch.cpu);
+        if let Some(&hog) = index.get(&switch.to) {
+            meter.since.insert(switch.cpu, (hog, switch.at_us));
+        }
+    }
+    let total: f64 = meter.received.iter().sum();
+    let behind_at_end = ideal.iter().zip(&meter.received).map(|(due, got)| total * due - got);
+    largest_lag = behind_at_end.fold(largest_lag, f64::max);
+    let shares = meter.received.iter().map(|got| got / total).collect();
+    Service { shares, ideal, largest_lag_ms: largest_lag / 1000.0 }
+}
+
+/// Received time in µs, brought up to date at every switch.
+struct Meter {
+    received: Vec<f64>,
+    /// The hog on each cpu, and since when it is not accounted for.
+    since: HashMap<usize, (usize, u64)>,
+}
+
+impl Meter {
+    fn advance(&mut self, now_us: u64) {
+        for (hog, since_us) in self.since.values_mut() {
+            self.received[*hog] += now_us.saturating_sub(*since_us) as f64;
+            *since_us = now_us;
+        }
+    }
+}
+
+fn shares_by_weight(hogs: &[(u32, u32)], cpus: usize) -> Vec<f64> {
+    let weight = |&(_, weight): &(u32, u32)| Weight::new(weight).expect("a weight is above 0");
+    let mut sorted: Vec<Weight> = hogs.iter().map(weight).collect();
+    sorted.sort_unstable_by(|a, b| b.cmp(a));
+    let cap = weights::sorted(&sorted, cpus);
+    let effective: Vec<f64> = hogs.iter().map(|hog| cap.effective(weight(hog)) as f64).collect();
+    let total: f64 = effective.iter().sum();
+    effective.iter().map(|weight| weight / total).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn switch(at_us: u64, cpu: usize, from: u32, to: u32) -> Switch {
+        Switch { at_us, cpu, from, to }
+    }
+
+    #[test]
+    fn alternating_hogs_are_half_a_turn_behind() {
+        let mut switches = vec![switch(0, 0, 0, 1)];
+        for turn in 1..10u64 {
+            let (from, to) = if turn % 2 == 1 { (1, 2) } else { (2, 1) };
+            switches.push(switch(turn * 10_000, 0, from, to));
+        }
+        switches.push(switch(90_000 + 10_000, 0, 2, 0));
+        let service = measure(&switches, &[(1, 5), (2, 5)], 1);
+        assert!((service.largest_lag_ms - 5.0).abs() < 1e-9, "{}", service.largest_lag_ms);
+    }
+
+    #[test]
+    fn an_infeasible_weight_is_due_one_cpu() {
+        let shares = shares_by_weight(&[(1, 9), (2, 1), (3, 1)], 2);
+        assert_eq!(shares, [0.5, 0.25, 0.25]);
+    }
+}

@@ -1,0 +1,84 @@
+//! Loading one of the schedulers that are compared, and going back to the kernel's own.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::shell;
+
+const STATE: &str = "/sys/kernel/sched_ext/state";
+/// Loading verifies the program, which an emulated cpu takes its time for.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A scheduler of the comparison, while it schedules.
+pub(crate) struct Scheduler {
+    loader: Option<Child>,
+}
+
+impl Scheduler {
+    /// Starts what a command line names; `eevdf` is the kernel's own.
+    pub(crate) fn start(command_line: &str) -> Result<Scheduler> {
+        if command_line == "eevdf" {
+            return Ok(Scheduler { loader: None });
+        }
+        let mut words = command_line.split_whitespace();
+        let program = words.next().context("no scheduler is named")?;
+        let log = fs::File::create("/tmp/loader.log")?;
+        let loader = Command::new(program)
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("cannot start {program}"))?;
+        let mut scheduler = Scheduler { loader: Some(loader) };
+        scheduler.wait_until_enabled(command_line)?;
+        Ok(scheduler)
+    }
+
+    fn wait_until_enabled(&mut self, command_line: &str) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_enabled() {
+            let loader = self.loader.as_mut().expect("it was started");
+            if loader.try_wait()?.is_some() || Instant::now() > deadline {
+                let said = fs::read_to_string("/tmp/loader.log").unwrap_or_default();
+                bail!("`{command_line}` does not load:\n{}", said.trim_end());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Ends the scheduler as Ctrl-C does. An error if it has ended before.
+    pub(crate) fn stop(mut self) -> Result<()> {
+        let Some(mut loader) = self.loader.take() else { return Ok(()) };
+        if let Some(status) = loader.try_wait()? {
+            let said = fs::read_to_string("/tmp/loader.log").unwrap_or_default();
+            bail!("the scheduler ended by itself ({status}):\n{}", said.trim_end());
+        }
+        shell::run(Command::new("kill").args(["-INT", &loader.id().to_string()]))?;
+        let status = loader.wait()?;
+        if !status.success() || is_enabled() {
+            let said = fs::read_to_string("/tmp/loader.log").unwrap_or_default();
+            bail!("the scheduler did not end well ({status}):\n{}", said.trim_end());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        if let Some(loader) = &mut self.loader {
+            // After an error elsewhere; the kernel goes back to its own scheduler.
+            let _ = loader.kill();
+            let _ = loader.wait();
+        }
+    }
+}
+
+fn is_enabled() -> bool {
+    fs::read_to_string(STATE).is_ok_and(|state| state.trim() == "enabled")
+}
