@@ -11,15 +11,23 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use scx_stats::prelude::*;
 
 mod bpf_intf;
 mod cpus;
 mod kernel;
 mod options;
 mod policies;
+mod record;
 mod shared;
+mod stats;
+mod weight;
 
-use options::Options;
+use options::{Command, Options};
+use record::Recorder;
+
+/// How often the loader looks after recordings and requests.
+const TURN: Duration = Duration::from_millis(20);
 
 fn main() -> ExitCode {
     match run(&Options::parse()) {
@@ -32,12 +40,31 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<()> {
+    match &options.command {
+        Some(Command::Weight(weights)) => return weights.execute(),
+        Some(Command::Metrics) => return stats::print_open_metrics(),
+        None => {}
+    }
+    if options.help_stats {
+        return stats::server_data().describe_meta(&mut std::io::stdout(), None);
+    }
     start_logging(options.verbose)?;
     let shutdown = Arc::new(AtomicBool::new(false));
     let handler = Arc::clone(&shutdown);
     ctrlc::set_handler(move || handler.store(true, Ordering::Relaxed))
         .context("cannot handle Ctrl-C")?;
+    if let Some(interval) = options.monitor {
+        return stats::monitor(interval, &shutdown);
+    }
     kernel::check()?;
+    if let Some(interval) = options.stats {
+        let shutdown = Arc::clone(&shutdown);
+        std::thread::spawn(move || {
+            if let Err(error) = stats::monitor(interval, &shutdown) {
+                log::warn!("no more statistics: {error:#}");
+            }
+        });
+    }
     // After cpu hotplug the kernel unloads the scheduler and asks for it to be loaded again.
     while schedule(options, &shutdown)? {
         log::info!("loading again");
@@ -49,12 +76,32 @@ fn run(options: &Options) -> Result<()> {
 fn schedule(options: &Options, shutdown: &AtomicBool) -> Result<bool> {
     let mut object = MaybeUninit::uninit();
     let mut loaded = policies::load(options, &mut object)?;
+    let weights = weight::Server::start()?;
+    let statistics = StatsServer::new(stats::server_data()).launch()?;
+    let mut recorder = match &options.record {
+        Some(path) => {
+            let quantum_ns = options.quantum.as_nanos();
+            Some(Recorder::create(path, &options.policy, loaded.cpus(), quantum_ns)?)
+        }
+        None => None,
+    };
     log::info!("{} schedules this machine in quanta of {:?}", options.policy, options.quantum);
+    let (answers, requests) = statistics.channels();
     while !shutdown.load(Ordering::Relaxed) && !loaded.exited() {
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(TURN);
+        while requests.try_recv().is_ok() {
+            answers.send(stats::Metrics::read(&loaded.memory()))?;
+        }
+        weights.serve(loaded.as_mut());
+        if let Some(recorder) = &mut recorder {
+            recorder.catch_up(&loaded.memory())?;
+        }
     }
-    log::debug!("{:?} {:?}", loaded.memory().stats(), loaded.memory().counts());
-    Ok(loaded.unload()?.should_restart())
+    let exit = loaded.unload()?;
+    if let Some(recorder) = &mut recorder {
+        recorder.catch_up(&loaded.memory())?;
+    }
+    Ok(exit.should_restart())
 }
 
 fn start_logging(verbose: bool) -> Result<()> {

@@ -1,16 +1,22 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::policies;
+use crate::weight::Weights;
 
 /// Makes a policy of proportional sharing the scheduler of this machine, until Ctrl-C.
 ///
 /// Every task gets the share of the cpus that its weight gives it: by its nice value (each level is
-/// a factor of 1.25, nice 0 weighs 1024).
+/// a factor of 1.25, nice 0 weighs 1024), or as `scx_prorata weight set` chose.
 #[derive(Debug, clap::Parser)]
 #[command(name = "scx_prorata", version, max_term_width = 100)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Options {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+
     /// The policy.
     #[arg(long, default_value = "gr3", value_parser = policies::parse)]
     pub(crate) policy: String,
@@ -28,9 +34,40 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) partial: bool,
 
+    /// Write every event and decision to a file, for `prorata verify`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+
+    /// Print statistics every so many seconds.
+    #[arg(long, value_parser = parse_seconds, value_name = "SECONDS")]
+    pub(crate) stats: Option<Duration>,
+
+    /// Print the statistics of the scheduler that runs already, every so many seconds.
+    #[arg(long, value_parser = parse_seconds, value_name = "SECONDS")]
+    pub(crate) monitor: Option<Duration>,
+
+    /// Say what the statistics mean.
+    #[arg(long)]
+    pub(crate) help_stats: bool,
+
     /// Say more, including what libbpf says.
     #[arg(short, long)]
     pub(crate) verbose: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Set or get weights, while the scheduler runs.
+    #[command(subcommand)]
+    Weight(Weights),
+    /// Print the statistics of the scheduler that runs already, as OpenMetrics text.
+    Metrics,
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
+    let wrong = || format!("'{text}' is no number of seconds from 0.01 to 86400");
+    seconds.map(Duration::from_secs_f64).ok_or_else(wrong)
 }
 
 /// `5ms`, `200us`, `1s`.

@@ -12,6 +12,9 @@ use scx_utils::UserExitInfo;
 use crate::options::Options;
 use crate::shared::Memory;
 
+/// Instead of a weight: leave it as it is.
+pub(crate) const KEEP: u32 = u32::MAX;
+
 /// A scheduler that is loaded.
 pub(crate) trait Loaded {
     /// True if the kernel has unloaded it.
@@ -19,6 +22,16 @@ pub(crate) trait Loaded {
 
     /// The memory that it shares with us.
     fn memory(&self) -> Memory<'_>;
+
+    /// The cpus that it schedules.
+    fn cpus(&self) -> u32;
+
+    /// Sets the weight of a task, and returns it: 0 for that of its nice value, [`KEEP`] to leave
+    /// it as it is.
+    ///
+    /// # Errors
+    /// An errno: `ESRCH` when there is no such task.
+    fn weight_call(&mut self, pid: u32, weight: u32) -> Result<u32, i32>;
 
     /// Unloads it and tells why it ended.
     ///

@@ -12,6 +12,7 @@ use scx_utils::{
 };
 
 use super::skel::{BpfSkel, BpfSkelBuilder};
+use crate::bpf_intf::weight_call;
 use crate::cpus::Cpus;
 use crate::kernel;
 use crate::options::Options;
@@ -37,6 +38,7 @@ impl<'a> Scheduler<'a> {
         let constants = skel.maps.rodata_data.as_mut().context("the object has no constants")?;
         constants.quantum = u64::try_from(options.quantum.as_nanos())?;
         constants.rescue_ns = u64::try_from(options.rescue.as_nanos())?;
+        constants.recording = options.record.is_some();
         constants.cpus_in_use = cpus.count();
         cpus.fill(&mut constants.index_of_cpu, &mut constants.cpu_of_index);
         skel.struct_ops.prorata_ops_mut().flags = *compat::SCX_OPS_ENQ_LAST
@@ -64,7 +66,28 @@ impl Loaded for Scheduler<'_> {
         let addresses = self.skel.maps.bss_data.as_ref().expect("the object has variables");
         // SAFETY: ops.init stored the addresses, and libbpf mapped the arena that they point into
         // for as long as the skeleton lives.
-        unsafe { Memory::new(addresses.shared_address, addresses.counts_address) }
+        unsafe { Memory::new([
+                addresses.shared_address,
+                addresses.counts_address,
+                addresses.events_address,
+            ])
+        }
+    }
+
+    fn cpus(&self) -> u32 {
+        self.skel.maps.rodata_data.as_ref().expect("the object has constants").cpus_in_use
+    }
+
+    fn weight_call(&mut self, pid: u32, weight: u32) -> Result<u32, i32> {
+        let mut call = weight_call { pid, weight, result: -libc::EIO };
+        // SAFETY: the program reads and writes exactly this struct of plain numbers.
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut((&raw mut call).cast::<u8>(), size_of_val(&call))
+        };
+        let input = libbpf_rs::ProgramInput { context_in: Some(bytes), ..Default::default() };
+        // What went wrong, if anything did, is in `result`.
+        let _ = self.skel.progs.prorata_weight_call.test_run(input);
+        if call.result == 0 { Ok(call.weight) } else { Err(-call.result) }
     }
 
     fn unload(&mut self) -> Result<UserExitInfo> {

@@ -13,6 +13,7 @@ mod policies;
 mod run;
 mod simulate;
 mod workload;
+mod verify;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -28,6 +29,8 @@ pub(crate) enum Command {
     Policies(policies::Args),
     /// Run tasks under a policy in simulation: who runs when, and what each gets.
     Simulate(simulate::Args),
+    /// Compare the kernel's recorded decisions with the policy's.
+    Verify(verify::Args),
 }
 
 impl Command {
@@ -40,6 +43,7 @@ impl Command {
             Command::Attach(args) => args.execute(),
             Command::Policies(args) => args.execute(),
             Command::Simulate(args) => args.execute(),
+            Command::Verify(args) => args.execute(),
         }
     }
 }

@@ -42,7 +42,7 @@ enum verb {
 #define DECISION(verb, id) ((u64)(verb) << 32 | (id))
 
 /* Brings the task that ran on the cpu up to date. True if its quantum goes on. */
-static bool settle_previous(u32 cpu, u32 id, bool runnable, u64 exec_ns)
+static bool settle_previous(u32 cpu, u32 id, u64 exec_ns)
 {
 	struct slot __arena *slot = &slots[id];
 
@@ -55,8 +55,7 @@ static bool settle_previous(u32 cpu, u32 id, bool runnable, u64 exec_ns)
 		ledger_settle(slot, exec_ns);
 		if (ledger_goes_on(slot))
 			return true;
-		slot->yielded = false;
-		slot->used_ns = 0;
+		return_from_away(id, false);
 		join(id);
 	}
 	return false;
@@ -122,7 +121,7 @@ static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
 	u64 decision;
 	u32 id;
 
-	if (previous != NIL && settle_previous(cpu, previous, true, exec_ns)) {
+	if (previous != NIL && settle_previous(cpu, previous, exec_ns)) {
 		shared->stats.resumed++;
 		return DECISION(VERB_KEEP, previous);
 	}

@@ -34,6 +34,7 @@ enum event_kind {
 	EVENT_PICK,		/* task: NIL if the cpu idles */
 	EVENT_CHARGE,		/* value: ns charged; extra: ns really used since the last charge */
 	EVENT_AWAY,		/* begins a quantum outside the policy; value: enum away */
+	EVENT_RETURN,		/* ends it; value: 1 if the task blocked; extra: ns used */
 };
 
 /* Why a task runs outside the policy for a quantum. */

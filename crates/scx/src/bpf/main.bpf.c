@@ -159,9 +159,10 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 	ledger_settle(slot, exec_ns);
 	if (slot->state == TASK_RUNNING)
 		end_quantum(id, true);
+	if (slot->state == TASK_AWAY)
+		return_from_away(id, true);
 	if (slot->state == TASK_WAITING)
 		part(id);
-	slot->state = TASK_BLOCKED;
 	slot->yielded = false;
 	if (slot->owed_ns > 0)
 		slot->owed_ns = 0;

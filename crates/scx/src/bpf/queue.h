@@ -151,6 +151,18 @@ global_fn u32 send_away(u32 id, u32 why)
 	return 0;
 }
 
+/* A quantum outside the policy is over; `blocked` if the task ended it itself. */
+global_fn u32 return_from_away(u32 id, u32 blocked)
+{
+	struct slot __arena *slot = &slots[id];
+
+	record(EVENT_RETURN, id, slot->cpu, blocked, slot->used_ns);
+	slot->used_ns = 0;
+	slot->yielded = false;
+	slot->state = TASK_BLOCKED;
+	return 0;
+}
+
 /* A task that was picked for a cpu on which it must not run, or that a cpu cannot run now. */
 global_fn u32 give_back(u32 id)
 {
@@ -172,6 +184,8 @@ global_fn u32 forget(u32 id)
 		end_quantum(id, true);
 	if (slot->state == TASK_WAITING)
 		age_remove(slot);
+	if (slot->state == TASK_AWAY)
+		return_from_away(id, true);
 	slot->state = TASK_OUT;
 	record(EVENT_REMOVE, id, 0, 0, 0);
 	policy_remove(id);

@@ -1,0 +1,336 @@
+//! `prorata verify`: what the kernel decided, against what the policy decides.
+//!
+//! A recording (`scx_prorata --record FILE`) holds every event that the kernel's policy was told
+//! and every decision that it took. The events are told to the core library's policy of the same
+//! name, which must decide the same. Quanta outside the policy (tasks rescued, or bound to other
+//! cpus than the one that picked them) are events like any other: what they change is explained,
+//! and they are counted.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail, ensure};
+use prorata::ideal::ServiceErrors;
+use prorata::{Nanos, Policy, Setup, TaskId, Weight, policies};
+
+/// Numbers of tasks in a recording are below this.
+const MAX_TASKS: u32 = 1 << 20;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The recording.
+    file: PathBuf,
+}
+
+impl Args {
+    /// Exit code 1 if a decision differs.
+    pub(crate) fn execute(self) -> Result<ExitCode> {
+        let name = self.file.display().to_string();
+        let file = File::open(&self.file).with_context(|| format!("cannot read {name}"))?;
+        let mut lines = (1..).zip(BufReader::new(file).lines());
+        let (_, first) = lines.next().with_context(|| format!("{name} is empty"))?;
+        let mut replay = Replay::start(&first?).with_context(|| format!("{name}, line 1"))?;
+        for (number, line) in lines {
+            let line = line.with_context(|| format!("cannot read {name}"))?;
+            let place = || format!("{name}, line {number}: '{line}'");
+            if let Some(difference) = replay.event(&line).with_context(place)? {
+                println!("{name}, line {number}: {difference}");
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        replay.report();
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Unknown,
+    Blocked,
+    Waiting,
+    Running,
+}
+
+struct Task {
+    state: State,
+    /// It runs outside the policy: blocked for the policy, not for the service error.
+    away: bool,
+    /// Extremes of its service error, over all that had its number: in ns.
+    worst: (f64, f64),
+}
+
+/// The core's policy beside the recording.
+struct Replay {
+    policy: Box<dyn Policy + Send>,
+    errors: ServiceErrors,
+    quantum_ns: Nanos,
+    now_ns: Nanos,
+    tasks: Vec<Task>,
+    /// The task on each cpu.
+    cpus: Vec<Option<u32>>,
+    picks: u64,
+    away: u64,
+}
+
+impl Replay {
+    fn start(line: &str) -> Result<Replay> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ["prorata-record", "1", "policy", policy, "cpus", cpus, "quantum_ns", quantum_ns] =
+            words[..]
+        else {
+            bail!("'{line}' does not begin a recording of scx_prorata");
+        };
+        let cpus: usize = cpus.parse().context("the number of cpus")?;
+        let quantum_ns: Nanos = quantum_ns.parse().context("the length of a quantum")?;
+        ensure!((1..=Setup::MAX_CPUS).contains(&cpus), "{cpus} cpus");
+        ensure!(quantum_ns > 0, "a quantum of 0 ns");
+        Ok(Replay {
+            policy: policies::build(policy, &Setup::new(cpus, quantum_ns))?,
+            errors: ServiceErrors::new(cpus),
+            quantum_ns,
+            now_ns: 0,
+            tasks: Vec::new(),
+            cpus: vec![None; cpus],
+            picks: 0,
+            away: 0,
+        })
+    }
+
+    /// Replays a line. The first decision that differs, in words.
+    fn event(&mut self, line: &str) -> Result<Option<String>> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let &[time, verb, ref arguments @ ..] = &words[..] else { bail!("not an event") };
+        let now_ns = time.parse().context("the time")?;
+        ensure!(now_ns >= self.now_ns, "time goes back");
+        self.now_ns = now_ns;
+        match (verb, arguments) {
+            ("pick", [cpu, picked]) => return self.pick(number(cpu)?, picked),
+            ("add", [task, weight, _pid]) => self.add(number(task)?, weight)?,
+            ("remove", [task]) => self.remove(number(task)?)?,
+            ("weight", [task, weight]) => self.weight(number(task)?, weight)?,
+            ("wake", [task]) => self.wake(number(task)?)?,
+            ("block", [task]) => self.block(number(task)?)?,
+            ("charge", [task, charged, used]) => {
+                self.charge(number(task)?, charged.parse()?, used.parse()?)?;
+            }
+            ("away", [task, _why]) => self.leave(number(task)?)?,
+            ("return", [task, blocked, used]) => {
+                self.return_from_away(number(task)?, *blocked == "1", used.parse()?)?;
+            }
+            _ => bail!("there is no such event"),
+        }
+        Ok(None)
+    }
+
+    fn task(&mut self, task: u32, states: &[State]) -> Result<&mut Task> {
+        let known = self.tasks.get_mut(task as usize).filter(|t| t.state != State::Unknown);
+        let known = known.with_context(|| format!("there is no task {task}"))?;
+        ensure!(states.contains(&known.state), "task {task} is {:?} then", known.state);
+        Ok(known)
+    }
+
+    fn pick(&mut self, cpu: u32, picked: &str) -> Result<Option<String>> {
+        let cpu = cpu as usize;
+        let current = self.cpus.get(cpu).with_context(|| format!("there is no cpu {cpu}"))?;
+        ensure!(current.is_none(), "cpu {cpu} runs a task that was not charged");
+        let kernel = if picked == "-" { None } else { Some(number(picked)?) };
+        let core = self.policy.pick(cpu, self.now_ns).map(|task| task.0);
+        self.picks += 1;
+        if core != kernel {
+            let name =
+                |pick: Option<u32>| pick.map_or("none".into(), |task| format!("task {task}"));
+            return Ok(Some(format!(
+                "decision {}: the kernel picks {}, the policy {}",
+                self.picks,
+                name(kernel),
+                name(core)
+            )));
+        }
+        if let Some(task) = kernel {
+            self.task(task, &[State::Waiting])?.state = State::Running;
+            self.cpus[cpu] = Some(task);
+            self.errors.start(TaskId(task), self.now_ns);
+        }
+        Ok(None)
+    }
+
+    fn add(&mut self, task: u32, weight: &str) -> Result<()> {
+        let weight = parse_weight(weight)?;
+        ensure!(task < MAX_TASKS, "there is no task {task}");
+        while self.tasks.len() <= task as usize {
+            self.tasks.push(Task { state: State::Unknown, away: false, worst: (0.0, 0.0) });
+        }
+        let new = &mut self.tasks[task as usize];
+        ensure!(new.state == State::Unknown, "task {task} is there already");
+        new.state = State::Blocked;
+        new.away = false;
+        self.policy.add(TaskId(task), weight);
+        self.errors.add(TaskId(task), weight);
+        Ok(())
+    }
+
+    fn remove(&mut self, task: u32) -> Result<()> {
+        self.task(task, &[State::Blocked, State::Waiting])?.state = State::Unknown;
+        self.policy.remove(TaskId(task), self.now_ns);
+        self.errors.remove(TaskId(task), self.now_ns);
+        self.note(task);
+        Ok(())
+    }
+
+    fn weight(&mut self, task: u32, weight: &str) -> Result<()> {
+        let weight = parse_weight(weight)?;
+        self.task(task, &[State::Blocked, State::Waiting, State::Running])?;
+        self.policy.set_weight(TaskId(task), weight, self.now_ns);
+        self.errors.set_weight(TaskId(task), weight, self.now_ns);
+        Ok(())
+    }
+
+    fn wake(&mut self, task: u32) -> Result<()> {
+        let woken = self.task(task, &[State::Blocked])?;
+        woken.state = State::Waiting;
+        let was_away = std::mem::take(&mut woken.away);
+        self.policy.wake(TaskId(task), self.now_ns);
+        if !was_away {
+            self.errors.wake(TaskId(task), self.now_ns);
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, task: u32) -> Result<()> {
+        let blocked = self.task(task, &[State::Waiting])?;
+        blocked.state = State::Blocked;
+        let away = blocked.away;
+        self.policy.block(TaskId(task), self.now_ns);
+        if !away {
+            self.errors.block(TaskId(task), self.now_ns);
+        }
+        Ok(())
+    }
+
+    fn charge(&mut self, task: u32, charged_ns: Nanos, used_ns: Nanos) -> Result<()> {
+        ensure!(charged_ns <= self.quantum_ns, "more than a quantum is charged");
+        self.task(task, &[State::Running])?.state = State::Waiting;
+        let cpu = self.cpus.iter_mut().find(|cpu| **cpu == Some(task));
+        *cpu.with_context(|| format!("task {task} runs nowhere"))? = None;
+        self.policy.charge(TaskId(task), charged_ns, self.now_ns);
+        self.errors.charge(TaskId(task), used_ns, self.now_ns);
+        Ok(())
+    }
+
+    /// The block that follows is one for the policy only.
+    fn leave(&mut self, task: u32) -> Result<()> {
+        self.task(task, &[State::Waiting])?.away = true;
+        self.away += 1;
+        Ok(())
+    }
+
+    fn return_from_away(&mut self, task: u32, blocked: bool, used_ns: Nanos) -> Result<()> {
+        let returned = self.task(task, &[State::Blocked])?;
+        ensure!(returned.away, "task {task} was not away");
+        self.errors.charge(TaskId(task), used_ns, self.now_ns);
+        if blocked {
+            self.tasks[task as usize].away = false;
+            self.errors.block(TaskId(task), self.now_ns);
+        }
+        Ok(())
+    }
+
+    /// Keeps the extremes of a task's service error.
+    fn note(&mut self, task: u32) {
+        let extremes = self.errors.extremes(TaskId(task));
+        let worst = &mut self.tasks[task as usize].worst;
+        worst.0 = worst.0.min(extremes.min.in_ns());
+        worst.1 = worst.1.max(extremes.max.in_ns());
+    }
+
+    fn report(&mut self) {
+        for task in 0..self.tasks.len() {
+            let task = u32::try_from(task).expect("there are at most MAX_TASKS");
+            if self.tasks[task as usize].state != State::Unknown {
+                self.note(task);
+            }
+        }
+        let least = self.tasks.iter().map(|task| task.worst.0).fold(0.0, f64::min);
+        let most = self.tasks.iter().map(|task| task.worst.1).fold(0.0, f64::max);
+        let quanta = |ns: f64| ns / self.quantum_ns as f64;
+        println!("{} decisions, all as the policy decides", self.picks);
+        println!("{} quanta outside the policy (rescued, or bound to other cpus)", self.away);
+        println!(
+            "service error against GMS: {:.2} to {:.2} ms ({:.2} to {:.2} quanta)",
+            least / 1e6,
+            most / 1e6,
+            quanta(least),
+            quanta(most)
+        );
+    }
+}
+
+fn number(word: &str) -> Result<u32> {
+    word.parse().with_context(|| format!("'{word}' is no number"))
+}
+
+fn parse_weight(word: &str) -> Result<Weight> {
+    Weight::new(number(word)?).context("a weight of 0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "prorata-record 1 policy gr3 cpus 1 quantum_ns 10";
+
+    fn replay(lines: &[&str]) -> Result<Option<String>> {
+        let mut replay = Replay::start(HEAD)?;
+        for line in lines {
+            if let Some(difference) = replay.event(line)? {
+                return Ok(Some(difference));
+            }
+        }
+        Ok(None)
+    }
+
+    const TWO: [&str; 4] = ["1 add 0 2 100", "1 add 1 1 101", "2 wake 0", "2 wake 1"];
+
+    #[test]
+    fn the_policys_own_decisions_are_accepted() {
+        let picks = ["3 pick 0 0", "13 charge 0 10 10", "13 pick 0 0", "23 charge 0 10 10"];
+        let lines = [&TWO[..], &picks, &["23 pick 0 1", "30 charge 1 7 7", "30 block 1"]].concat();
+        assert_eq!(replay(&lines).unwrap(), None);
+    }
+
+    #[test]
+    fn a_decision_that_differs_is_named() {
+        let difference = replay(&[&TWO[..], &["3 pick 0 1"]].concat()).unwrap().unwrap();
+        assert!(difference.contains("the kernel picks task 1, the policy task 0"), "{difference}");
+    }
+
+    #[test]
+    fn a_quantum_outside_the_policy_is_explained() {
+        let away = ["3 away 0 rescue", "3 block 0", "3 pick 0 1", "13 charge 1 10 10"];
+        let back = ["13 return 0 0 4", "13 wake 0", "13 pick 0 0"];
+        assert_eq!(replay(&[&TWO[..], &away, &back].concat()).unwrap(), None);
+    }
+
+    #[test]
+    fn nonsense_is_an_error_and_no_panic() {
+        for wrong in [
+            "",
+            "x",
+            "1 fly 0",
+            "1 wake 7",
+            "1 add 0 0 1",
+            "1 pick 9 -",
+            "1 add 9999999999 1 1",
+            "1 charge 0 1 1",
+            "1 block",
+            "1 return 0 0 0",
+        ] {
+            assert!(replay(&[wrong]).is_err(), "{wrong}");
+        }
+        assert!(replay(&["5 add 0 1 1", "4 wake 0"]).is_err());
+        assert!(Replay::start("prorata-record 2").is_err());
+        assert!(Replay::start("prorata-record 1 policy gr4 cpus 1 quantum_ns 10").is_err());
+    }
+}
