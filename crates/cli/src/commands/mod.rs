@@ -12,8 +12,8 @@ mod figure;
 mod policies;
 mod run;
 mod simulate;
-mod workload;
 mod verify;
+mod workload;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
