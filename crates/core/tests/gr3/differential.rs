@@ -1,7 +1,7 @@
 //! The library against its naive twin: the same decisions, whatever happens.
 
 use proptest::prelude::*;
-use prorata::policies::gr3::Gr3;
+use prorata::policies::gr3::{Gr3, Rescale, Resume};
 use prorata::{Checked, Policy, Setup, TaskId, Weight};
 
 use super::twin::Twin;
@@ -25,7 +25,7 @@ proptest! {
         cpus in proptest::sample::select(vec![1usize, 2, 3, 4, 8]),
     ) {
         let fast = schedule(&mut gr3(&weights, cpus), cpus, 100);
-        let slow = schedule(&mut start(Twin::new(cpus), &weights), cpus, 100);
+        let slow = schedule(&mut start(Twin::new(cpus, Rescale::Own), &weights), cpus, 100);
         prop_assert_eq!(fast, slow, "{:?} on {} cpus", weights, cpus);
     }
 
@@ -39,10 +39,12 @@ proptest! {
         weights in proptest::collection::vec(weight(), 1..=12),
         cpus in 1usize..=5,
         events in proptest::collection::vec((0u8..12, any::<u16>(), weight()), 1..200),
+        rescale in proptest::sample::select(vec![Rescale::Own, Rescale::Neighbour]),
     ) {
         let setup = Setup::new(cpus, QUANTUM_NS);
-        let fast = Checked::new(Gr3::new(&setup), &setup);
-        let twin = Checked::new(Twin::new(cpus), &setup);
+        let fast = Gr3::with_rules(&setup, Resume::UntilOrdered, rescale);
+        let fast = Checked::new(fast, &setup);
+        let twin = Checked::new(Twin::new(cpus, rescale), &setup);
         drive(fast, twin, cpus, &weights, &events)?;
     }
 }

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use num_rational::BigRational;
 use num_traits::{One, ToPrimitive, Zero};
+use prorata::policies::gr3::Rescale;
 use prorata::{CpuId, Nanos, Policy, TaskId, Weight};
 
 type Number = BigRational;
@@ -52,6 +53,7 @@ pub(crate) struct Twin {
     cap: Option<(Number, usize)>,
     capped: Vec<usize>,
     arrivals: usize,
+    rescale: Rescale,
 }
 
 /// ⌊log₂⌋ of a number that is at least 1.
@@ -60,8 +62,9 @@ fn order_of(number: &Number) -> u32 {
 }
 
 impl Twin {
-    pub(crate) fn new(cpus: usize) -> Twin {
+    pub(crate) fn new(cpus: usize, rescale: Rescale) -> Twin {
         Twin {
+            rescale,
             tasks: vec![],
             groups: vec![],
             at: 0,
@@ -189,7 +192,8 @@ impl Twin {
     /// Changes tasks and cap; then takes the groups whose weight is not what it was (relative to
     /// the cap's denominator there is no difference: weights are rational here) out of the list and
     /// puts them back in decreasing order, each with its work rescaled.
-    fn change(&mut self, change: impl FnOnce(&mut Twin)) {
+    /// Returns the fraction of a quantum that rounding the work of the last group has lost.
+    fn change(&mut self, change: impl FnOnce(&mut Twin)) -> Number {
         let before: Vec<(u32, Number)> =
             self.groups.iter().map(|g| (g.order, self.weight(g))).collect();
         change(self);
@@ -199,16 +203,34 @@ impl Twin {
             groups.into_iter().partition(|g| unchanged(self, g));
         self.groups = keep;
         touched.sort_by_key(|g| std::cmp::Reverse(g.order));
+        let mut lost = Number::zero();
         for group in touched.into_iter().filter(|g| !g.ring.is_empty()) {
-            self.put_back(group);
+            let old = before.iter().find(|(order, _)| *order == group.order);
+            lost = self.put_back(group, old.map(|(_, weight)| weight.clone()));
         }
         self.at = self.owed();
         if self.groups.is_empty() {
             (self.fresh, self.cap, self.arrivals) = (true, None, 0);
         }
+        lost
     }
 
-    fn put_back(&mut self, mut group: Group) {
+    /// The work + 1 of a group whose weight was `old` (if it is not new), not yet rounded, by the
+    /// report's rule; the groups in the list stand for the others.
+    fn own_work(&self, group: &Group, weight: &Number, old: Option<&Number>) -> Number {
+        let one = Number::one();
+        match old {
+            Some(old) => (&group.work - &one) * weight / old,
+            None => {
+                let work: Number = self.groups.iter().map(|g| &g.work - &one).sum();
+                let total: Number = self.groups.iter().map(|g| self.weight(g)).sum();
+                work * weight / total
+            }
+        }
+    }
+
+    fn put_back(&mut self, mut group: Group, old: Option<Number>) -> Number {
+        let mut lost = Number::zero();
         let weight = self.weight(&group);
         let key = |w: &Number, order: u32| (std::cmp::Reverse(w.clone()), order);
         let place = self
@@ -219,25 +241,48 @@ impl Twin {
         let neighbour = if place < self.groups.len() { Some(place) } else { place.checked_sub(1) };
         if let Some(neighbour) = neighbour.filter(|_| !self.fresh) {
             let neighbour = &self.groups[neighbour];
-            group.work = (&neighbour.work * &weight / self.weight(neighbour)).floor();
+            if self.rescale == Rescale::Neighbour {
+                group.work = (&neighbour.work * &weight / self.weight(neighbour)).floor();
+            } else {
+                let work = self.own_work(&group, &weight, old.as_ref());
+                let removal = old.is_some_and(|old| weight < old);
+                group.work = if removal { work.ceil() } else { work.floor() } + Number::one();
+                lost = if removal { lost } else { work.fract() };
+            }
         }
         self.groups.insert(place, group);
+        lost
     }
 
     fn arrive(&mut self, task: usize) {
         self.tasks[task].arrival = self.arrivals;
         self.arrivals += 1;
         self.tasks[task].queued = true;
-        self.change(|twin| {
+        let lost = self.change(|twin| {
             if twin.exceeds(task) {
                 twin.capped.push(task);
             }
             twin.enter_ring(task);
         });
+        self.credit(task, &lost);
         if self.cpus.len() > 1 && !self.fresh {
             self.readjust();
             self.grant_arrival(task);
         }
+    }
+
+    /// The library counts a deficit in quanta/2^σ (and /Q if capped), and keeps it below two.
+    fn credit(&mut self, task: usize, lost: &Number) {
+        let order = order_of(&self.effective(task));
+        let cpus = match &self.cap {
+            Some((_, cpus)) if self.exceeds(task) => *cpus,
+            _ => 1,
+        };
+        let unit = number((cpus as u128) << order);
+        let credit = (lost * &unit).floor() / &unit;
+        let most = number(2u32) - Number::one() / unit;
+        let deficit = &mut self.tasks[task].deficit;
+        *deficit = (&*deficit + credit).min(most);
     }
 
     fn leave(&mut self, task: usize) {

@@ -29,7 +29,7 @@ pub enum Rescale {
     /// In proportion to the next group's work (USENIX'05 §2.3).
     Neighbour,
     /// In proportion to its own work before, or to the total work if it is new; rounded up on a
-    /// removal; what an arrival loses in rounding goes into its deficit (CUCS-028-04 §2.3).
+    /// removal; what an arrival loses in rounding goes into its deficit (CUCS-028-04 §2.3). Ours.
     Own,
 }
 
