@@ -237,8 +237,7 @@ fn compare(policy: &str, core: &str, events: usize) {
 
 #[test]
 fn gr3_decides_as_the_core_does() {
-    // The kernel rescales by the neighbour still.
-    compare("gr3", "gr3:rescale=neighbour", 1_000_000);
+    compare("gr3", "gr3", 1_000_000);
 }
 
 #[test]

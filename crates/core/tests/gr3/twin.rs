@@ -196,7 +196,12 @@ impl Twin {
     fn change(&mut self, change: impl FnOnce(&mut Twin)) -> Number {
         let before: Vec<(u32, Number)> =
             self.groups.iter().map(|g| (g.order, self.weight(g))).collect();
+        let work: Number = self.groups.iter().map(|g| &g.work - Number::one()).sum();
         change(self);
+        // The library scales weights by Q and rounds the old ones down to the new scale.
+        let scale = number(self.cap.as_ref().map_or(1, |(_, cpus)| *cpus) as u128);
+        let old = |weight: &Number| (weight * &scale).floor() / &scale;
+        let total = (work, before.iter().map(|(_, weight)| old(weight)).sum());
         let unchanged = |twin: &Twin, g: &Group| before.contains(&(g.order, twin.weight(g)));
         let groups = std::mem::take(&mut self.groups);
         let (keep, mut touched): (Vec<_>, Vec<_>) =
@@ -205,8 +210,8 @@ impl Twin {
         touched.sort_by_key(|g| std::cmp::Reverse(g.order));
         let mut lost = Number::zero();
         for group in touched.into_iter().filter(|g| !g.ring.is_empty()) {
-            let old = before.iter().find(|(order, _)| *order == group.order);
-            lost = self.put_back(group, old.map(|(_, weight)| weight.clone()));
+            let before = before.iter().find(|(order, _)| *order == group.order);
+            lost = self.put_back(group, before.map(|(_, weight)| old(weight)), &total);
         }
         self.at = self.owed();
         if self.groups.is_empty() {
@@ -215,21 +220,13 @@ impl Twin {
         lost
     }
 
-    /// The work + 1 of a group whose weight was `old` (if it is not new), not yet rounded, by the
-    /// report's rule; the groups in the list stand for the others.
-    fn own_work(&self, group: &Group, weight: &Number, old: Option<&Number>) -> Number {
-        let one = Number::one();
-        match old {
-            Some(old) => (&group.work - &one) * weight / old,
-            None => {
-                let work: Number = self.groups.iter().map(|g| &g.work - &one).sum();
-                let total: Number = self.groups.iter().map(|g| self.weight(g)).sum();
-                work * weight / total
-            }
-        }
-    }
-
-    fn put_back(&mut self, mut group: Group, old: Option<Number>) -> Number {
+    /// `total` is the work and the weight of all groups before the change.
+    fn put_back(
+        &mut self,
+        mut group: Group,
+        old: Option<Number>,
+        total: &(Number, Number),
+    ) -> Number {
         let mut lost = Number::zero();
         let weight = self.weight(&group);
         let key = |w: &Number, order: u32| (std::cmp::Reverse(w.clone()), order);
@@ -239,16 +236,16 @@ impl Twin {
             .position(|g| key(&self.weight(g), g.order) > key(&weight, group.order))
             .unwrap_or(self.groups.len());
         let neighbour = if place < self.groups.len() { Some(place) } else { place.checked_sub(1) };
-        if let Some(neighbour) = neighbour.filter(|_| !self.fresh) {
+        if self.rescale == Rescale::Own && !self.fresh {
+            let own = old.clone().map(|old| (&group.work - Number::one(), old));
+            let (work, base) = own.unwrap_or_else(|| total.clone());
+            let work = work * &weight / base;
+            let removal = old.is_some_and(|old| weight < old);
+            group.work = if removal { work.ceil() } else { work.floor() } + Number::one();
+            lost = if removal { lost } else { work.fract() };
+        } else if let Some(neighbour) = neighbour.filter(|_| !self.fresh) {
             let neighbour = &self.groups[neighbour];
-            if self.rescale == Rescale::Neighbour {
-                group.work = (&neighbour.work * &weight / self.weight(neighbour)).floor();
-            } else {
-                let work = self.own_work(&group, &weight, old.as_ref());
-                let removal = old.is_some_and(|old| weight < old);
-                group.work = if removal { work.ceil() } else { work.floor() } + Number::one();
-                lost = if removal { lost } else { work.fract() };
-            }
+            group.work = (&neighbour.work * &weight / self.weight(neighbour)).floor();
         }
         self.groups.insert(place, group);
         lost

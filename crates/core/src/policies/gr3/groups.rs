@@ -141,6 +141,8 @@ pub(super) struct Groups {
     pub(super) steady: bool,
     /// `before` is to be found anew.
     changed: bool,
+    /// Before the change at hand: the work of all groups, and their weight.
+    total: (u64, u64),
     rules: Rules,
 }
 
@@ -178,6 +180,7 @@ impl Groups {
             fresh: true,
             steady: false,
             changed: false,
+            total: (0, 0),
         }
     }
 
@@ -241,6 +244,7 @@ impl Groups {
         debug_assert_eq!(self.place[usize::from(group.order)], 0);
         group.weigh(cap);
         let current = self.current_order();
+        self.total = (self.work(), self.weight());
         let remainder = self.put_back(group, 0);
         self.resume(current, false);
         remainder
@@ -287,18 +291,21 @@ impl Groups {
     pub(super) fn update_all(&mut self, old_cap: (u64, u32), cap: (u64, u32)) {
         let current = self.current_order();
         let mut out = [None; ORDERS];
+        self.total = (self.work(), 0);
         for group in &mut self.list[1..=self.len] {
-            let old_weight = u128::from(group.weight) * u128::from(cap.1);
+            let scaled = u128::from(group.weight) * u128::from(cap.1);
+            let old_weight = scaled / u128::from(old_cap.1);
+            let old_weight = u64::try_from(old_weight).expect("a weight is below 2^56");
+            self.total.1 += old_weight;
             group.weigh(cap);
-            if old_weight != u128::from(group.weight) * u128::from(old_cap.1) {
-                let old_weight = old_weight / u128::from(old_cap.1);
+            if scaled != u128::from(group.weight) * u128::from(old_cap.1) {
                 out[usize::from(group.order)] = Some((*group, old_weight));
             }
         }
         self.retain(|group| out[usize::from(group.order)].is_none());
         self.relead(1, self.len);
         for &(group, old_weight) in out.iter().rev().flatten().filter(|(g, _)| g.weight > 0) {
-            self.put_back(group, u64::try_from(old_weight).unwrap_or(u64::MAX));
+            self.put_back(group, old_weight);
         }
         self.resume(current, false);
     }
@@ -355,11 +362,13 @@ impl Groups {
     /// proportion to its weight now.
     fn rescale(&mut self, place: usize, old_weight: u64) -> Remainder {
         let mut remainder = (0, 1);
-        if !self.fresh && self.len > 1 {
-            (self.list[place].work, remainder) = match self.rules.rescale {
-                Rescale::Neighbour => (self.work_by_neighbour(place), remainder),
-                Rescale::Own => self.work_by_own(place, old_weight),
-            };
+        match self.rules.rescale {
+            _ if self.fresh => {}
+            Rescale::Neighbour if self.len == 1 => {}
+            Rescale::Neighbour => self.list[place].work = self.work_by_neighbour(place),
+            Rescale::Own => {
+                (self.list[place].work, remainder) = self.work_by_own(place, old_weight);
+            }
         }
         self.relead(place - 1, place);
         remainder
@@ -387,14 +396,12 @@ impl Groups {
     /// CUCS-028-04 §2.3.
     fn work_by_own(&self, place: usize, old_weight: u64) -> (u64, Remainder) {
         let group = &self.list[place];
-        let (work, weight) = if old_weight == 0 {
-            let others = || self.live().iter().filter(|other| other.order != group.order);
-            let work: u128 = others().map(|other| u128::from(other.work.saturating_sub(1))).sum();
-            (work, others().map(|other| u128::from(other.weight)).sum())
-        } else {
-            (u128::from(group.work.saturating_sub(1)), u128::from(old_weight))
-        };
-        let product = work * u128::from(group.weight);
+        let own = (group.work.saturating_sub(1), old_weight);
+        let (work, weight) = if old_weight == 0 { self.total } else { own };
+        if weight == 0 {
+            return (group.work, (0, 1));
+        }
+        let (product, weight) = (u128::from(work) * u128::from(group.weight), u128::from(weight));
         let removal = group.weight < old_weight;
         let scaled = if removal { product.div_ceil(weight) } else { product / weight };
         let work = u64::try_from(scaled + 1).unwrap_or(u64::MAX >> 1);

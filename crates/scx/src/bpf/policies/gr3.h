@@ -79,6 +79,10 @@ struct policy_state {
 	u32 len, at;
 	/* Nothing was chosen since the queue was last empty. */
 	bool fresh;
+	/* No pair is violated whenever the round starts over. */
+	bool steady;
+	/* What rescaling has lost of a quantum, as a fraction; sums before the change at hand. */
+	u64 lost, lost_of, total_work, total_weight;
 	u32 cpus;
 	/* Queued tasks that are not blocked; those of them that a cpu holds (several cpus only). */
 	u32 runnable, held;
@@ -96,6 +100,7 @@ struct policy_state {
 	u32 arrivals;
 	/* Groups taken out of the list during an update of all. */
 	bool out[ORDERS];
+	u64 old_weight[ORDERS];
 	struct gr3_cpu cpu[POLICY_CPUS];
 };
 
@@ -194,45 +199,49 @@ static __always_inline void take_out(u32 place)
 		relead(place - 1, place - 1);
 }
 
-/*
- * Lowers every other group's work by c times its weight for one integer c: no lead and no later
- * rescaling changes, so no decision does.
- */
-policy_fn u32 renormalise(u32 except)
+/* Before a change: the work of all groups, and their weight times new_cpus / old_cpus. */
+policy_fn u32 sum_groups(u64 new_cpus, u64 old_cpus)
 {
-	u64 common = ~0ULL;
 	u32 i;
 
+	STATE->total_work = STATE->total_weight = 0;
 	bpf_for(i, 1, STATE->len + 1) {
-		u64 ratio = group_at(i)->work / group_at(i)->weight;
-
-		if (i != except && ratio < common)
-			common = ratio;
-	}
-	bpf_for(i, 1, STATE->len + 1) {
-		if (i != except)
-			group_at(i)->work -= common * group_at(i)->weight;
+		STATE->total_work += group_at(i)->work - 1;
+		STATE->total_weight += group_at(i)->weight * new_cpus / old_cpus;
 	}
 	return 0;
 }
 
-/* Sets the work of the group at a place in proportion to its neighbour's. */
-static __always_inline void rescale(u32 place)
+/*
+ * Sets the work of the group at a place in proportion to its weight, which was `old`: to its work
+ * before, or to that of all groups if it is new (old = 0). Rounds up if the weight has fallen; else
+ * what rounding down has lost is left in `lost` / `lost_of`, for the deficit of an arrival.
+ */
+policy_fn u32 rescale(u32 place, u64 old)
 {
-	struct group __arena *group = group_at(place), *neighbour;
+	struct group __arena *group = group_at(place);
+	u64 work = old ? group->work - 1 : STATE->total_work;
+	u64 base = old ? old : STATE->total_weight, scaled, lost;
 
-	if (!STATE->fresh && STATE->len > 1) {
-		neighbour = group_at(place < STATE->len ? place + 1 : place - 1);
-		group->work = mul_div(neighbour->work, group->weight, neighbour->weight);
-		if (group->work >> 62) {
-			renormalise(place);
-			group->work = mul_div(neighbour->work, group->weight, neighbour->weight);
+	STATE->lost = 0;
+	STATE->lost_of = 1;
+	if (!STATE->fresh && base) {
+		scaled = mul_div(work, group->weight, base);
+		/* A remainder is below 2^64, so the lower halves of the products tell it. */
+		lost = work * group->weight - scaled * base;
+		if (group->weight < old) {
+			scaled += lost != 0;
+		} else {
+			STATE->lost = lost;
+			STATE->lost_of = base;
 		}
+		group->work = scaled + 1;
 	}
 	relead(place - 1, place);
+	return 0;
 }
 
-policy_fn u32 put_back(u32 order)
+policy_fn u32 put_back(u32 order, u64 old)
 {
 	u64 weight = STATE->groups[order & 63].weight;
 	u32 place = STATE->len + 1, i;
@@ -247,20 +256,27 @@ policy_fn u32 put_back(u32 order)
 	STATE->len++;
 	STATE->list[(STATE->len + 1) & 63] = OUTSIDE;
 	renumber(place);
-	rescale(place);
+	rescale(place, old);
 	return 0;
 }
 
-/* Where to go on after a change: after the last violated pair, at the first if there is none. */
-static __always_inline void resume(void)
+/* The place after the last violated pair; the first if there is none. */
+policy_fn u32 after_last_violated(void)
 {
-	u32 i;
+	u32 at = 1, i;
 
-	STATE->at = 1;
 	bpf_for(i, 1, STATE->len + 1) {
 		if (is_positive(&group_at(i)->lead))
-			STATE->at = i + 1;
+			at = i + 1;
 	}
+	return at;
+}
+
+/* After a change: goes on after the last violated pair, and again, until no pair is violated. */
+static __always_inline void resume(void)
+{
+	STATE->at = after_last_violated();
+	STATE->steady = false;
 	if (!STATE->len)
 		STATE->fresh = true;
 }
@@ -270,22 +286,24 @@ static void update_group(u32 order)
 {
 	struct group __arena *group = &STATE->groups[order & 63];
 	u32 place = STATE->place[order & 63];
+	u64 old = group->weight;
 
 	weigh(group);
 	if ((place == 1 || !precedes(group->weight, order, place - 1)) &&
 	    (place == STATE->len || precedes(group->weight, order, place + 1))) {
-		rescale(place);
+		rescale(place, old);
 	} else {
 		take_out(place);
-		put_back(order);
+		put_back(order, old);
 	}
 	resume();
 }
 
 static __always_inline void insert_group(u32 order)
 {
+	sum_groups(1, 1);
 	weigh(&STATE->groups[order & 63]);
-	put_back(order);
+	put_back(order, 0);
 	resume();
 }
 
@@ -303,6 +321,7 @@ policy_fn u32 update_all_groups(u64 old_cpus)
 {
 	u32 i, order, kept = unknown_zero(old_cpus);
 
+	sum_groups(STATE->cap_cpus, old_cpus);
 	bpf_for(i, 1, STATE->len + 1) {
 		struct group __arena *group = group_at(i);
 		u64 old_weight = group->weight * STATE->cap_cpus;
@@ -311,6 +330,7 @@ policy_fn u32 update_all_groups(u64 old_cpus)
 		weigh(group);
 		STATE->place[order] = 0;
 		STATE->out[order] = old_weight != group->weight * old_cpus;
+		STATE->old_weight[order] = old_weight / old_cpus;
 		if (!STATE->out[order]) {
 			kept++;
 			STATE->list[kept & 63] = order;
@@ -323,7 +343,7 @@ policy_fn u32 update_all_groups(u64 old_cpus)
 	bpf_for(i, 0, ORDERS) {
 		order = ORDERS - 1 - i;
 		if (STATE->out[order] && STATE->groups[order].weight)
-			put_back(order);
+			put_back(order, STATE->old_weight[order]);
 		STATE->out[order] = false;
 	}
 	resume();
@@ -341,6 +361,11 @@ static __always_inline void advance(void)
 	wide_sub(&previous->lead, previous->weight);
 	STATE->at = is_positive(&group->lead) ? at + 1 : 1;
 	STATE->fresh = false;
+	if (!STATE->steady) {
+		if (STATE->at == 1)
+			STATE->at = after_last_violated();
+		STATE->steady = STATE->at == 1;
+	}
 }
 
 /* --- rings --------------------------------------------------------------------------------- */
@@ -826,6 +851,15 @@ policy_fn u32 readjust(void)
 
 /* --- arrival and departure ----------------------------------------------------------------- */
 
+/* An arrival's deficit makes up for what rounding the work of its group has lost. */
+static __always_inline void credit(struct policy_task __arena *task)
+{
+	u64 one = one_quantum(task, group_of(task));
+	u64 deficit = task->deficit + mul_div(one, STATE->lost, STATE->lost_of);
+
+	task->deficit = deficit < 2 * one ? deficit : 2 * one - 1;
+}
+
 static __always_inline void arrive(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
@@ -841,6 +875,7 @@ static __always_inline void arrive(u32 id)
 		insert_group(group_of(task));
 	else
 		update_group(group_of(task));
+	credit(task);
 	if (task->capped) {
 		STATE->capped[STATE->capped_count & 1023] = id;
 		STATE->capped_count++;
