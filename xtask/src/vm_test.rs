@@ -9,8 +9,10 @@ use anyhow::Result;
 
 use crate::vm;
 
-/// Shares may be so far from the entitled ones, in per mille, after [`SECONDS`].
-const SHARE_ERROR: u32 = 60;
+/// Shares may be so far from the entitled ones, in per mille, after [`SECONDS`]. Wide: the emulated
+/// cpus take turns for tens of milliseconds, which the kernel counts as run time; its own scheduler
+/// is off by 10 % here. What is exact is that every decision is the policy's.
+const SHARE_ERROR: u32 = 250;
 const SECONDS: u32 = 4;
 
 #[derive(clap::Args)]

@@ -38,6 +38,7 @@ impl<'a> Scheduler<'a> {
         let constants = skel.maps.rodata_data.as_mut().context("the object has no constants")?;
         constants.quantum = u64::try_from(options.quantum.as_nanos())?;
         constants.rescue_ns = u64::try_from(options.rescue.as_nanos())?;
+        constants.loader = i32::try_from(std::process::id())?;
         constants.recording = options.record.is_some();
         constants.cpus_in_use = cpus.count();
         cpus.fill(&mut constants.index_of_cpu, &mut constants.cpu_of_index);

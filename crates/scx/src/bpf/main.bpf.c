@@ -88,8 +88,12 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	bool confined = is_confined(p);
 	struct slot __arena *slot;
 
-	/* Kernel threads serve everybody: they do not queue. One that runs on and on does. */
-	if ((p->flags & PF_KTHREAD) && (enq_flags & SCX_ENQ_WAKEUP)) {
+	/*
+	 * Kernel threads and our loader serve everybody: they do not queue, since a task that comes
+	 * and goes fifty times a second disturbs the shares of a few others. One that runs on and
+	 * on does queue.
+	 */
+	if (((p->flags & PF_KTHREAD) || p->tgid == loader) && (enq_flags & SCX_ENQ_WAKEUP)) {
 		__sync_fetch_and_add(&shared->stats.bypassed, 1);
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, enq_flags | SCX_ENQ_PREEMPT);
 		return;

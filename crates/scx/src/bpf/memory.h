@@ -106,6 +106,8 @@ const volatile u64 quantum = 5000000;
 /* A task that waits longer is run out of turn. */
 const volatile u64 rescue_ns = 10000000000ULL;
 const volatile bool recording;
+/* The process that loaded us. */
+const volatile s32 loader;
 /* Cpus in use, and their numbers among them: the policy numbers cpus 0, 1, 2 … */
 const volatile u32 cpus_in_use = 1;
 const volatile u16 index_of_cpu[MAX_CPUS];
