@@ -79,7 +79,9 @@ struct policy_state {
 	u32 len, at;
 	/* Nothing was chosen since the queue was last empty. */
 	bool fresh;
-	/* No pair is violated whenever the round starts over. */
+	/* The groups have changed since the last choice: `at` is to be found anew. */
+	bool changed;
+	/* No pair is violated but perhaps the one before the current group. */
 	bool steady;
 	/* What rescaling has lost of a quantum, as a fraction; sums before the change at hand. */
 	u64 lost, lost_of, total_work, total_weight;
@@ -217,7 +219,7 @@ policy_fn u32 sum_groups(u64 new_cpus, u64 old_cpus)
  * before, or to that of all groups if it is new (old = 0). Rounds up if the weight has fallen; else
  * what rounding down has lost is left in `lost` / `lost_of`, for the deficit of an arrival.
  */
-policy_fn u32 rescale(u32 place, u64 old)
+static __always_inline void rescale(u32 place, u64 old)
 {
 	struct group __arena *group = group_at(place);
 	u64 work = old ? group->work - 1 : STATE->total_work;
@@ -238,7 +240,6 @@ policy_fn u32 rescale(u32 place, u64 old)
 		group->work = scaled + 1;
 	}
 	relead(place - 1, place);
-	return 0;
 }
 
 policy_fn u32 put_back(u32 order, u64 old)
@@ -260,10 +261,10 @@ policy_fn u32 put_back(u32 order, u64 old)
 	return 0;
 }
 
-/* The place after the last violated pair; the first if there is none. */
+/* The place after the last violated pair; the first place if there is none. */
 policy_fn u32 after_last_violated(void)
 {
-	u32 at = 1, i;
+	u32 at = 1 + unknown_zero(STATE->len), i;
 
 	bpf_for(i, 1, STATE->len + 1) {
 		if (is_positive(&group_at(i)->lead))
@@ -272,10 +273,10 @@ policy_fn u32 after_last_violated(void)
 	return at;
 }
 
-/* After a change: goes on after the last violated pair, and again, until no pair is violated. */
+/* The groups have changed: the next choice looks where to go on. */
 static __always_inline void resume(void)
 {
-	STATE->at = after_last_violated();
+	STATE->changed = true;
 	STATE->steady = false;
 	if (!STATE->len)
 		STATE->fresh = true;
@@ -360,12 +361,13 @@ static __always_inline void advance(void)
 	group->work++;
 	wide_sub(&previous->lead, previous->weight);
 	STATE->at = is_positive(&group->lead) ? at + 1 : 1;
+	if (STATE->steady)
+		return;
+	/* After a change the round starts over only when no pair is violated. */
 	STATE->fresh = false;
-	if (!STATE->steady) {
-		if (STATE->at == 1)
-			STATE->at = after_last_violated();
-		STATE->steady = STATE->at == 1;
-	}
+	if (STATE->at == 1)
+		STATE->at = after_last_violated();
+	STATE->steady = STATE->at == 1;
 }
 
 /* --- rings --------------------------------------------------------------------------------- */
@@ -940,11 +942,17 @@ static __always_inline u32 choose(void)
 	u32 i;
 
 	bpf_for(i, 0, POLICY_TASKS) {
-		u32 order = STATE->list[STATE->at & 63] & 31, id;
-		struct group __arena *group = &STATE->groups[order];
 		struct policy_task __arena *task;
+		struct group __arena *group;
+		u32 order, id;
 		bool stays;
 
+		if (STATE->changed) {
+			STATE->changed = false;
+			STATE->at = after_last_violated();
+		}
+		order = STATE->list[STATE->at & 63] & 31;
+		group = &STATE->groups[order];
 		id = group->current;
 		task = TASK(id);
 		stays = task->deficit >= one_quantum(task, order);
