@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::{instructions, no_std, readme, setup, shell, tidy};
+use crate::{instructions, no_std, readme, setup, shell, tidy, vm_test};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -27,6 +27,8 @@ impl Args {
         step("instruction counts", instructions::check)?;
         if self.no_vm {
             eprintln!("xtask: skipped: the tests in a virtual machine (--no-vm)");
+        } else {
+            step("a real kernel", vm_test::run)?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -24,7 +24,8 @@ pub(super) const FIGURE: Figure = Figure {
     source: "DFS (RTAS 2001), section 5",
     sets: SETS,
     remarks: "The four scenarios of section 4.2, each seed with another number of tasks, from one \
-              more than cpus to four a cpu: no cpu idled in any tick in which a task waited.",
+              more than cpus to four a cpu. The measure is the share of ticks in which a cpu idled \
+              while a task waited; the paper's claim is zero.",
     study: || {
         let points =
             |scenario| CPUS.map(|cpus| Point { contender: DFS_FA, scenario, cpus, more: 0 });

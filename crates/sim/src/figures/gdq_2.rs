@@ -21,8 +21,7 @@ pub(super) const FIGURE: Figure = Figure {
               over, but at most 1/P of the total: the one reading of the paper's generator in \
               which its upper limit matters. A run is a cycle (Φ/P quanta), or 4·T if that is \
               more. The paper prints curves and no numbers; it says that errors stay far inside \
-              Theorem 3.6 and that WFQ and SFQ, here with the mixes of one cpu, are worse. The \
-              negative error is close to −T and the positive one grows with T.",
+              Theorem 3.6 and that WFQ and SFQ, here with the mixes of one cpu, are worse.",
     study: || Box::new(Gdq2),
 };
 

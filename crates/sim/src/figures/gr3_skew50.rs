@@ -11,9 +11,9 @@ pub(super) const FIGURE: Figure = Figure {
     sets: SETS,
     remarks: "As figures 4 to 9, but the first task has exactly half of the total weight. GR3 \
               stays within a few quanta: the paper prints −2.3..4.6, and the technical report \
-              −2.8..4.9. Our greatest error belongs to the heavy task itself when it is alone in \
-              its group; a task of slightly less than half would be in a group with others and is \
-              closer to the paper. WFQ, SFQ and SRR are more than five times worse than at a \
+              −2.8..4.9. Why ours is greater is not known; \
+              a task of exactly half may be alone in its group where the paper's was not \
+              (conjecture). WFQ, SFQ and SRR are more than five times worse than at a \
               tenth, as the paper says.",
     study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 1, part: 2 }),
 };
