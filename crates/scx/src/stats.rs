@@ -32,8 +32,6 @@ pub(crate) struct Metrics {
     pub(crate) frontlogs: u64,
     #[stat(desc = "readjustments of infeasible weights")]
     pub(crate) readjustments: u64,
-    #[stat(desc = "tasks given to a cpu other than the one that they ran on before")]
-    pub(crate) migrations: u64,
     #[stat(desc = "tasks run out of turn, since they had waited too long")]
     pub(crate) rescues: u64,
     #[stat(desc = "quanta of tasks that were bound to other cpus than the one that picked them")]
@@ -60,7 +58,6 @@ impl Metrics {
             resumed: stats.resumed,
             frontlogs: counts.frontlogs,
             readjustments: counts.readjustments,
-            migrations: stats.migrations,
             rescues: stats.rescues,
             confined: stats.confined,
             bypassed: stats.bypassed,
@@ -80,7 +77,7 @@ impl Metrics {
         Metrics { longest_wait_us, ..delta }
     }
 
-    fn counters_mut(&mut self) -> [&mut u64; 14] {
+    fn counters_mut(&mut self) -> [&mut u64; 13] {
         [
             &mut self.picks,
             &mut self.choices,
@@ -90,7 +87,6 @@ impl Metrics {
             &mut self.resumed,
             &mut self.frontlogs,
             &mut self.readjustments,
-            &mut self.migrations,
             &mut self.rescues,
             &mut self.confined,
             &mut self.bypassed,
@@ -103,7 +99,7 @@ impl Metrics {
         writeln!(
             out,
             "picks {:>7}  choices {:>7}  idle {:>6}  keeps {:>6}  overdrafts {:>5}  frontlogs {:>6}  \
-             readjusted {:>4}  moved {:>6}  confined {:>5}  rescues {:>3}  longest wait {:.1} ms",
+             readjusted {:>4}  confined {:>5}  rescues {:>3}  longest wait {:.1} ms",
             self.picks,
             self.choices,
             self.idle_picks,
@@ -111,7 +107,6 @@ impl Metrics {
             self.overdrafts,
             self.frontlogs,
             self.readjustments,
-            self.migrations,
             self.confined,
             self.rescues,
             Duration::from_micros(self.longest_wait_us).as_secs_f64() * 1e3,

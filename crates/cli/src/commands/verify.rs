@@ -86,6 +86,8 @@ impl Replay {
         let quantum_ns: Nanos = quantum_ns.parse().context("the length of a quantum")?;
         ensure!((1..=Setup::MAX_CPUS).contains(&cpus), "{cpus} cpus");
         ensure!(quantum_ns > 0, "a quantum of 0 ns");
+        // WFQ for several cpus, which is what the kernel has, is called MFQ in the core.
+        let policy = if policy == "wfq" { "mfq" } else { policy };
         Ok(Replay {
             policy: policies::build(policy, &Setup::new(cpus, quantum_ns))?,
             errors: ServiceErrors::new(cpus),

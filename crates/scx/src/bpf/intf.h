@@ -63,8 +63,6 @@ struct prorata_stats {
 	u64 overdrafts;
 	/* Quanta that went on after something had interrupted them. */
 	u64 resumed;
-	/* Tasks that were given to a cpu other than the one that they ran on before. */
-	u64 migrations;
 	/* Tasks that waited longer than the rescue time and were run out of turn. */
 	u64 rescues;
 	/* Quanta that tasks confined to other cpus than the picking one ran outside the policy. */
