@@ -48,20 +48,24 @@ impl Tag {
     /// This tag after `service_ns` of service: later by `service_ns`/weight.
     #[inline]
     #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "below weight after the carry")]
     pub fn after(self, service_ns: Nanos) -> Tag {
-        self.later_by(Stride::new(service_ns, self.weight()))
+        let weight = u64::from(self.weight);
+        let part = u64::from(self.part) + service_ns % weight;
+        let carry = part >= weight;
+        let part = part - if carry { weight } else { 0 };
+        Tag {
+            whole: self.whole + service_ns / weight + u64::from(carry),
+            part: part as u32,
+            ..self
+        }
     }
 
-    /// This tag later by `stride`, which is one of the same weight.
-    #[inline]
+    /// The tag as a meter.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "below weight after the carry")]
-    pub fn later_by(self, stride: Stride) -> Tag {
-        debug_assert!(stride.part < self.weight);
-        let part = u64::from(self.part) + u64::from(stride.part);
-        let carry = part >= u64::from(self.weight);
-        let part = part - if carry { u64::from(self.weight) } else { 0 };
-        Tag { whole: self.whole + stride.whole + u64::from(carry), part: part as u32, ..self }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "modulo 2^64")]
+    pub fn meter(self) -> Meter {
+        Meter(self.total_parts() as u64)
     }
 
     /// The least tag in parts of `weight` that is no earlier than this one.
@@ -111,22 +115,67 @@ impl Tag {
     }
 }
 
-/// What a fixed length of service adds to a tag: `whole + part/weight`. The division is done once.
-#[derive(Clone, Copy, Debug)]
-pub struct Stride {
-    whole: u64,
-    /// Below the weight.
-    part: u32,
+/// A tag as weight·tag, a number of nanoseconds of service, modulo 2^64: advances by an addition.
+///
+/// It means the tag that is less than 2^63 ns of service (292 years) from a clock beside it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Meter(u64);
+
+impl Meter {
+    /// Advances by `service_ns`/weight.
+    #[inline]
+    pub fn advance(&mut self, service_ns: Nanos) {
+        self.0 = self.0.wrapping_add(service_ns);
+    }
+
+    /// Takes `service_ns`/weight back.
+    #[inline]
+    pub fn take_back(&mut self, service_ns: Nanos) {
+        self.0 = self.0.wrapping_sub(service_ns);
+    }
+
+    /// How far the meter is from `whole`, in ns of service of a task of `weight`.
+    #[inline]
+    fn lead(self, whole: u64, weight: u32) -> i64 {
+        self.0.wrapping_sub(whole.wrapping_mul(u64::from(weight))).cast_signed()
+    }
 }
 
-impl Stride {
-    /// `service_ns`/`weight`.
+/// A clock that goes by quanta, to within one unit: two additions a quantum, no remainder.
+///
+/// It is behind the clock that it was taken from by less than 1, for 2^64 quanta.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Estimate {
+    /// In units of 2^−64.
+    now: u128,
+    /// Q/Φ, rounded down.
+    quantum: u128,
+}
+
+impl Estimate {
+    /// A quantum passes.
+    #[inline]
+    pub fn tick(&mut self) {
+        self.now += self.quantum;
+    }
+
+    /// True only if the tag that the meter means, for a task of `weight`, is earlier than the clock.
     #[inline]
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "a remainder by a u32")]
-    pub fn new(service_ns: Nanos, weight: Weight) -> Stride {
-        let weight = u64::from(weight.get());
-        Stride { whole: service_ns / weight, part: (service_ns % weight) as u32 }
+    pub fn has_passed(&self, meter: Meter, weight: u32) -> bool {
+        meter.lead(self.whole(), weight) < 0
+    }
+
+    /// True only if it is not.
+    #[inline]
+    #[must_use]
+    pub fn has_not_reached(&self, meter: Meter, weight: u32) -> bool {
+        meter.lead(self.whole(), weight) >= 3 * i64::from(weight)
+    }
+
+    #[inline]
+    fn whole(&self) -> u64 {
+        split(self.now).0
     }
 }
 
@@ -215,8 +264,20 @@ impl Clock {
 
     /// Advances by the quantum that the clock was made with.
     #[inline]
-    pub fn advance_quantum(&mut self) {
+    fn advance_quantum(&mut self) {
         self.add(self.quantum_whole, self.quantum_part);
+    }
+
+    /// Advances by that quantum `count` times.
+    ///
+    /// # Panics
+    /// After 584 years of virtual time.
+    pub fn advance_quanta(&mut self, count: u64) {
+        debug_assert!(self.total > 0, "quanta of no task");
+        let (service, total) = (u128::from(count) * u128::from(self.quantum_ns), self.total);
+        let whole = u64::try_from(service / u128::from(total)).expect("584 years of virtual time");
+        let (_, part) = split(service % u128::from(total));
+        self.add(whole, part);
     }
 
     #[inline]
@@ -282,15 +343,21 @@ impl Clock {
         tag.whole < self.whole || (tag.whole <= self.whole + 1 && self.compare(tag).is_lt())
     }
 
-    /// What [`Clock::has_passed`] says, if a glance at the whole numbers tells.
-    #[inline]
+    /// The clock to within one unit.
     #[must_use]
-    pub fn has_plainly_passed(&self, tag: Tag) -> Option<bool> {
-        // Beside `whole`, the clock is below 2.
-        match tag.whole.wrapping_sub(self.whole) {
-            0 | 1 => None,
-            _ => Some(tag.whole < self.whole),
+    pub fn estimate(&self) -> Estimate {
+        let now = self.read();
+        Estimate {
+            now: (u128::from(now.whole) << 64) | u128::from(now.fraction),
+            quantum: (u128::from(self.quantum_ns) << 64) / u128::from(self.total.max(1)),
         }
+    }
+
+    /// The tag that a task's meter means.
+    #[must_use]
+    pub fn tag_of(&self, meter: Meter, weight: Weight) -> Tag {
+        let parts = i128::from(self.whole) * i128::from(weight.get());
+        Tag::from_parts(parts + i128::from(meter.lead(self.whole, weight.get())), weight)
     }
 
     /// `tag` against the clock.
@@ -515,6 +582,35 @@ mod tests {
             prop_assert_eq!(ahead.before(half).tag(tag.weight()), clock.tag(tag.weight()));
             clock.at_least(tag);
             prop_assert!(clock.has_reached(tag));
+        }
+
+        /// What an estimate says with certainty is what the clock says, however long it goes.
+        #[test]
+        fn an_estimate_is_never_wrong(
+            weights in proptest::collection::vec(any_weight(), 1..20),
+            quantum in 1u64..1 << 34,
+            quanta in 0u64..1 << 20,
+            tag in any_tag(),
+            ahead in -3i64..4,
+        ) {
+            let mut clock = Clock::new(quantum);
+            weights.iter().for_each(|&w| clock.join(w));
+            let mut estimate = clock.estimate();
+            (0..quanta % 1000).for_each(|_| estimate.tick());
+            clock.advance_quanta(quanta % 1000);
+            let w = tag.weight();
+            let near = Tag::from_parts(
+                clock.tag(w).total_parts() + i128::from(ahead * i64::from(w.get())), w);
+            for tag in [tag, near] {
+                prop_assert_eq!(clock.tag_of(tag.meter(), w), tag);
+                let passed = clock.has_passed(tag);
+                prop_assert!(passed || !estimate.has_passed(tag.meter(), w.get()));
+                prop_assert!(!passed || !estimate.has_not_reached(tag.meter(), w.get()));
+            }
+            let earlier = Tag::from_parts(
+                clock.tag(w).total_parts() - 3 * i128::from(w.get()), w);
+            let is_later = earlier.whole > 0;
+            prop_assert_eq!(is_later, is_later && estimate.has_passed(earlier.meter(), w.get()));
         }
 
         /// Also when Φ is 1, or nothing is runnable, in between.

@@ -29,8 +29,10 @@
 //! virtual time keeps its distance from QVT as service. If the current task leaves its place, the
 //! next one is the one that follows that place.
 //!
-//! *Arithmetic.* Virtual times are exact tags, compared exactly. A task that blocks within its
-//! quantum loses a whole count, but its virtual time moves by what it used.
+//! *Arithmetic.* Virtual times are compared exactly. A queued task's is kept as service, φ·VFT, so
+//! that a run adds Q; an estimate of QVT to within one unit settles most comparisons with one
+//! multiplication, and the exact clock is brought up to date for the others. A task that blocks
+//! within its quantum loses a whole count, but its virtual time moves by what it used.
 //!
 //! *Cost.* O(1) per decision, also at the end of a cycle: a counter carries the number of the cycle
 //! it belongs to, and an older one stands for the share. Insertion and removal O(log N): the queue
@@ -43,11 +45,12 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 use super::{Bound, Cost, Entry};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::{Hint, Keyed, Place, Sorted};
-use crate::virtual_time::{Clock, Stride, Tag};
+use crate::virtual_time::{Clock, Estimate, Meter, Tag};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "vtrr",
@@ -66,56 +69,70 @@ pub(super) const ENTRY: Entry = Entry {
     build: |setup, _| Ok(Box::new(Vtrr::new(setup))),
 };
 
-/// A task in the queue.
+/// A task in the queue: all that a decision reads of it, half a cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Client {
     /// Virtual time: the paper's VFT less Q/φ.
-    tag: Tag,
-    /// Q/φ.
-    stride: Stride,
+    time: Meter,
     /// The cycle that `counter` belongs to; if it is over, the counter stands for the share.
     cycle: u64,
     /// Quanta due to the task before the cycle ends; at most its share.
     counter: u32,
+    /// φ; 0 where there is no task.
+    weight: u32,
     task: TaskId,
 }
 
 impl Client {
-    fn new(task: TaskId, weight: Weight, quantum_ns: Nanos) -> Client {
-        let stride = Stride::new(quantum_ns, weight);
-        Client { tag: Tag::zero(weight), stride, cycle: 0, counter: 0, task }
+    #[inline]
+    fn counter_in(&self, cycle: u64) -> u32 {
+        if self.cycle == cycle { self.counter } else { self.weight }
     }
 
     #[inline]
-    fn counter_in(&self, cycle: u64) -> u32 {
-        if self.cycle == cycle { self.counter } else { self.tag.weight().get() }
+    fn enter_cycle(&mut self, cycle: u64) {
+        if self.cycle != cycle {
+            self.cycle = cycle;
+            self.counter = self.weight;
+        }
     }
 }
 
 impl Default for Client {
     fn default() -> Client {
-        Client::new(TaskId(0), Weight::ONE, 0)
+        Client { time: Meter::default(), cycle: 0, counter: 0, weight: 0, task: TaskId(0) }
     }
 }
 
 /// Decreasing share, then id.
-type Key = (core::cmp::Reverse<Weight>, TaskId);
+type Key = (core::cmp::Reverse<u32>, TaskId);
 
 impl Keyed for Client {
     type Key = Key;
 
     #[inline]
     fn key(&self) -> Key {
-        (core::cmp::Reverse(self.tag.weight()), self.task)
+        (core::cmp::Reverse(self.weight), self.task)
     }
 }
 
+/// What is kept of a task beside its place in the queue.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// The task as it is out of the queue; in the queue, its key and the last cycle it began in.
-    client: Client,
     queued: bool,
     hint: Hint,
+    weight: Weight,
+    /// What the task left the queue with: its virtual time, and its counter in which cycle.
+    tag: Tag,
+    counter: u32,
+    cycle: u64,
+}
+
+impl Known {
+    fn key(&self, task: TaskId) -> Key {
+        (core::cmp::Reverse(self.weight.get()), task)
+    }
 }
 
 /// Where the walk along the queue stands.
@@ -123,28 +140,38 @@ struct Known {
 enum Walk {
     /// Before the first task.
     Start,
-    /// At the task that was picked last.
-    At(Place),
-    /// Behind the place in the order that the task picked last has or had: the queue changed.
-    Behind(Key),
+    /// At the task that was picked last, which is at `at`.
+    On,
+    /// Behind the place in the order that the task picked last has or had, and its counter since
+    /// that pick: the queue changed.
+    Behind(Key, u32),
 }
 
 /// VTRR. See the [module documentation](self).
+///
+/// A pick charges the whole quantum at once; what is not used is given back by `charge`, and all of
+/// it before anything else looks at virtual times.
 #[derive(Clone, Debug)]
 pub struct Vtrr {
-    quantum_ns: Nanos,
     /// Waiting tasks and the running one; counters never increase along it, except that the
     /// successor of the task picked last may exceed it by one.
     queue: Sorted<Client>,
-    tasks: Vec<Known>,
-    /// QVT one quantum from now, which is what decisions need, and Φ.
-    soon: Clock,
+    /// While the walk is on the queue, where the task picked last is; else no place.
+    at: Place,
     /// Σ counters of the queue; at 0, the next pick starts a cycle.
     left_in_cycle: u64,
     cycle: u64,
+    quantum_ns: Nanos,
+    /// What the running task and the clock were charged in advance; 0 if nothing.
+    prepaid_ns: Nanos,
+    /// While the walk is on the queue: `soon`, up to date, to within one unit.
+    estimate: Estimate,
     walk: Walk,
-    /// The counter of the task picked last, less the quantum that it was picked for.
-    counter: u32,
+    /// QVT one quantum from now, which is what decisions need, and Φ: as of the pick when the
+    /// counters' sum was `left_then`, since then a quantum a pick has passed.
+    soon: Clock,
+    left_then: u64,
+    tasks: Vec<Known>,
 }
 
 impl Vtrr {
@@ -152,96 +179,170 @@ impl Vtrr {
     #[must_use]
     pub fn new(setup: &Setup) -> Vtrr {
         Vtrr {
-            quantum_ns: setup.quantum_ns,
             queue: Sorted::default(),
-            tasks: Vec::new(),
-            soon: Clock::new(setup.quantum_ns),
+            at: Place::NONE,
             left_in_cycle: 0,
             cycle: 1,
+            quantum_ns: setup.quantum_ns,
+            prepaid_ns: 0,
+            estimate: Estimate::default(),
             walk: Walk::Start,
-            counter: 0,
+            soon: Clock::new(setup.quantum_ns),
+            left_then: 0,
+            tasks: Vec::new(),
         }
+    }
+
+    /// Runs the next task if it plainly is due: what most decisions are. Otherwise nothing happens.
+    #[inline(always)]
+    fn walk_on(&mut self) -> Option<TaskId> {
+        let (current, client, next) = self.queue.pair(self.at)?;
+        client.enter_cycle(self.cycle);
+        // Which of the two rules holds is as good as random: one branch for both.
+        let is_behind = self.estimate.has_passed(client.time, client.weight);
+        let enough = select_unpredictable(is_behind, 0, current.counter);
+        if client.counter <= enough {
+            return None;
+        }
+        client.counter -= 1;
+        client.time.advance(self.quantum_ns);
+        let task = client.task;
+        self.at = next;
+        self.count();
+        Some(task)
+    }
+
+    /// Runs the first task if the next one plainly is not due, which `walk_on` found it is not.
+    #[inline]
+    fn turn_back(&mut self) -> Option<TaskId> {
+        let (_, client, _) = self.queue.pair(self.at)?;
+        let is_last = client.weight == 0;
+        if is_last || !self.estimate.has_not_reached(client.time, client.weight) {
+            return None;
+        }
+        let first = self.queue.first().filter(|_| self.left_in_cycle > 0)?;
+        Some(self.go_to(first))
+    }
+
+    #[inline(never)]
+    fn pick_carefully(&mut self) -> Option<TaskId> {
+        if let Some(task) = self.turn_back() {
+            return Some(task);
+        }
+        if self.left_in_cycle == 0 {
+            self.start_cycle();
+        }
+        let first = self.queue.first()?;
+        let place = match self.next() {
+            Some(next) if self.is_due(next) => next,
+            _ => first,
+        };
+        if !matches!(self.walk, Walk::On) {
+            self.walk = Walk::On;
+            self.estimate = self.soon.estimate();
+        }
+        Some(self.go_to(place))
     }
 
     /// The task to look at next; `None` past the end of the queue, and at the start of a cycle.
     #[inline]
     fn next(&self) -> Option<Place> {
         match self.walk {
-            Walk::At(place) => self.queue.next(place),
+            Walk::On => self.queue.next(self.at),
             Walk::Start => None,
-            Walk::Behind(key) => self.queue.after(key),
+            Walk::Behind(key, _) => self.queue.after(key),
         }
-    }
-
-    /// The task that runs next, if that is plain to see: what most decisions are.
-    #[inline]
-    fn plain_next(&self) -> Option<Place> {
-        let Walk::At(place) = self.walk else { return None };
-        let next = self.queue.next_beside(place)?;
-        let client = &self.queue[next];
-        let counter = client.counter_in(self.cycle);
-        let is_behind = self.soon.has_plainly_passed(client.tag)?;
-        let is_due = counter > self.counter || counter > 0 && is_behind;
-        if is_due { Some(next) } else { self.queue.first().filter(|_| self.left_in_cycle > 0) }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn pick_carefully(&mut self) -> Option<TaskId> {
-        if self.left_in_cycle == 0 {
-            self.start_cycle();
-        }
-        let place = match self.next() {
-            Some(next) if self.is_due(next) => next,
-            _ => self.queue.first()?,
-        };
-        Some(self.go_to(place))
-    }
-
-    /// The task at `place` runs: one of the quanta that are due to it in this cycle.
-    #[inline]
-    fn go_to(&mut self, place: Place) -> TaskId {
-        let client = &mut self.queue[place];
-        let due = client.counter_in(self.cycle);
-        debug_assert!(due > 0, "counters are in order, and one of them is not 0");
-        client.counter = due - 1;
-        client.cycle = self.cycle;
-        self.counter = client.counter;
-        self.left_in_cycle -= 1;
-        self.walk = Walk::At(place);
-        client.task
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn charge_carefully(&mut self, task: TaskId, used_ns: Nanos) {
-        let place = match self.walk {
-            Walk::At(place) => place,
-            Walk::Start | Walk::Behind(_) => self.find(task),
-        };
-        self.soon.advance(used_ns);
-        let client = &mut self.queue[place];
-        client.tag = client.tag.after(used_ns);
     }
 
     /// The two rules by which the next task runs rather than the first.
     #[inline]
-    fn is_due(&self, place: Place) -> bool {
-        let client = &self.queue[place];
+    fn is_due(&mut self, place: Place) -> bool {
+        let client = self.queue[place];
         let counter = client.counter_in(self.cycle);
-        counter > self.counter || counter > 0 && self.soon.has_passed(client.tag)
+        let counter_before = match self.walk {
+            Walk::On => self.queue[self.at].counter,
+            Walk::Start => 0,
+            Walk::Behind(_, counter) => counter,
+        };
+        counter > counter_before || counter > 0 && self.is_behind(&client)
+    }
+
+    /// True if the task's virtual time is below `soon`.
+    fn is_behind(&mut self, client: &Client) -> bool {
+        self.bring_up_to_date();
+        let weight = Weight::new(client.weight).expect("a task's weight");
+        self.soon.has_passed(self.soon.tag_of(client.time, weight))
+    }
+
+    /// The task at `place` runs.
+    #[inline]
+    fn go_to(&mut self, place: Place) -> TaskId {
+        let client = &mut self.queue[place];
+        client.enter_cycle(self.cycle);
+        debug_assert!(client.counter > 0, "counters are in order, and one of them is not 0");
+        client.counter -= 1;
+        client.time.advance(self.quantum_ns);
+        let task = client.task;
+        self.at = place;
+        self.count();
+        task
+    }
+
+    /// A task was picked: a quantum of the cycle and of time.
+    #[inline(always)]
+    fn count(&mut self) {
+        self.left_in_cycle -= 1;
+        self.estimate.tick();
+        self.prepaid_ns = self.quantum_ns;
     }
 
     /// All counters are 0: they become the shares.
     fn start_cycle(&mut self) {
         debug_assert_eq!(self.left_in_cycle, 0);
+        self.bring_up_to_date();
         self.cycle += 1;
         self.left_in_cycle = self.soon.total_weight();
-        self.walk = Walk::Start;
+        self.left_then = self.left_in_cycle;
+        self.go_off(Walk::Start);
     }
 
-    /// QVT.
-    fn now(&self) -> Clock {
+    /// Lets the quanta pass in `soon` that were picked since.
+    fn bring_up_to_date(&mut self) {
+        if self.left_then > self.left_in_cycle {
+            self.soon.advance_quanta(self.left_then - self.left_in_cycle);
+            self.left_then = self.left_in_cycle;
+        }
+    }
+
+    /// Gives back what was charged in advance; `soon` is up to date then.
+    fn give_back(&mut self) {
+        self.bring_up_to_date();
+        if self.prepaid_ns > 0 {
+            let client = &mut self.queue[self.at];
+            client.time.take_back(self.prepaid_ns);
+            self.soon = self.soon.before(self.prepaid_ns);
+            self.prepaid_ns = 0;
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn charge_carefully(&mut self, task: TaskId, used_ns: Nanos) {
+        self.give_back();
+        self.soon.advance(used_ns);
+        let place = match self.walk {
+            Walk::On => self.at,
+            Walk::Start | Walk::Behind(..) => self.find(task),
+        };
+        self.estimate = self.soon.estimate();
+        let client = &mut self.queue[place];
+        debug_assert_eq!(client.task, task);
+        client.time.advance(used_ns);
+    }
+
+    /// QVT, with everything given back that was charged in advance.
+    fn now(&mut self) -> Clock {
+        self.give_back();
         if self.queue.is_empty() { self.soon } else { self.soon.before(self.quantum_ns) }
     }
 
@@ -256,22 +357,23 @@ impl Vtrr {
     /// Puts `task` in, with the counter that equation 9 gives it; no more than `most`.
     fn enqueue(&mut self, task: TaskId, most: u32) {
         let mut now = self.now();
-        let Known { mut client, hint, .. } = self.tasks[task.index()];
-        let weight = client.tag.weight();
-        if self.queue.is_empty() {
+        let Known { weight, tag, hint, .. } = self.tasks[task.index()];
+        let counter = if self.queue.is_empty() {
             self.cycle += 1;
-            client.counter = weight.get();
+            weight.get()
         } else {
             let share = u128::from(weight.get()) * u128::from(self.left_in_cycle);
             let share = share / u128::from(now.total_weight());
-            client.counter = u32::try_from(share).expect("counters are at most shares").min(most);
-        }
-        client.cycle = self.cycle;
+            u32::try_from(share).expect("counters are at most shares").min(most)
+        };
         self.leave_place();
+        let (time, cycle) = (tag.meter(), self.cycle);
+        let client = Client { time, cycle, counter, weight: weight.get(), task };
         let place = self.queue.insert(client, hint);
         let counter = self.between_neighbours(place);
         self.queue[place].counter = counter;
         self.left_in_cycle += u64::from(counter);
+        self.left_then = self.left_in_cycle;
         now.join(weight);
         self.set_now(now);
         self.tasks[task.index()].queued = true;
@@ -288,7 +390,7 @@ impl Vtrr {
             return counter(place).clamp(least, most);
         }
         match self.walk {
-            Walk::Behind(key) if self.queue[place].key() > key => least,
+            Walk::Behind(key, _) if self.queue[place].key() > key => least,
             _ => most,
         }
     }
@@ -301,32 +403,40 @@ impl Vtrr {
         }
         let mut now = self.now();
         self.leave_place();
-        let (mut client, hint) = self.queue.remove(known.client.key()).expect("it is queued");
-        client.counter = client.counter_in(self.cycle);
-        client.cycle = self.cycle;
-        now.leave(client.tag.weight());
+        let (client, hint) = self.queue.remove(known.key(task)).expect("it is queued");
+        let tag = now.tag_of(client.time, known.weight);
+        let counter = client.counter_in(self.cycle);
+        now.leave(known.weight);
         self.set_now(now);
-        self.left_in_cycle -= u64::from(client.counter);
-        self.tasks[task.index()] = Known { client, queued: false, hint };
+        self.left_in_cycle -= u64::from(counter);
+        self.left_then = self.left_in_cycle;
+        self.tasks[task.index()] =
+            Known { queued: false, hint, tag, counter, cycle: self.cycle, ..known };
     }
 
     /// The queue is about to change: places become meaningless.
     fn leave_place(&mut self) {
-        if let Walk::At(place) = self.walk {
-            self.walk = Walk::Behind(self.queue[place].key());
+        if let Walk::On = self.walk {
+            let client = &self.queue[self.at];
+            self.go_off(Walk::Behind(client.key(), client.counter));
         }
+    }
+
+    fn go_off(&mut self, walk: Walk) {
+        self.walk = walk;
+        self.at = Place::NONE;
     }
 
     /// The place of a task that is in the queue.
     fn find(&self, task: TaskId) -> Place {
-        self.queue.find(self.tasks[task.index()].client.key()).expect("it is queued")
+        self.queue.find(self.tasks[task.index()].key(task)).expect("it is queued")
     }
 }
 
 impl Policy for Vtrr {
     fn add(&mut self, task: TaskId, weight: Weight) {
-        let client = Client::new(task, weight, self.quantum_ns);
-        let known = Known { client, queued: false, hint: Hint::NONE };
+        let tag = Tag::zero(weight);
+        let known = Known { queued: false, hint: Hint::NONE, weight, tag, counter: 0, cycle: 0 };
         if self.tasks.len() <= task.index() {
             self.tasks.resize(task.index() + 1, known);
             self.queue.reserve(self.tasks.len());
@@ -341,11 +451,9 @@ impl Policy for Vtrr {
     fn set_weight(&mut self, task: TaskId, weight: Weight, _now_ns: Nanos) {
         let was_queued = self.tasks[task.index()].queued;
         self.dequeue(task);
-        let tag = self.now().reweigh(self.tasks[task.index()].client.tag, weight);
-        let stride = Stride::new(self.quantum_ns, weight);
+        let tag = self.now().reweigh(self.tasks[task.index()].tag, weight);
         let known = &mut self.tasks[task.index()];
-        known.client = Client { tag, stride, ..known.client };
-        known.hint = Hint::NONE;
+        *known = Known { weight, tag, hint: Hint::NONE, ..*known };
         if was_queued {
             self.enqueue(task, weight.get());
         }
@@ -354,9 +462,9 @@ impl Policy for Vtrr {
     fn wake(&mut self, task: TaskId, _now_ns: Nanos) {
         let now = self.now();
         let known = &mut self.tasks[task.index()];
-        let weight = known.client.tag.weight();
-        known.client.tag = known.client.tag.max(now.tag(weight));
-        let most = known.client.counter_in(self.cycle);
+        known.tag = known.tag.max(now.tag(known.weight));
+        let is_current = known.cycle == self.cycle;
+        let most = if is_current { known.counter } else { known.weight.get() };
         self.enqueue(task, most);
     }
 
@@ -364,24 +472,20 @@ impl Policy for Vtrr {
         self.dequeue(task);
     }
 
-    #[inline]
+    #[inline(always)]
     fn pick(&mut self, _cpu: CpuId, _now_ns: Nanos) -> Option<TaskId> {
-        match self.plain_next() {
-            Some(place) => Some(self.go_to(place)),
+        match self.walk_on() {
+            Some(task) => Some(task),
             None => self.pick_carefully(),
         }
     }
 
     #[inline]
     fn charge(&mut self, task: TaskId, used_ns: Nanos, _now_ns: Nanos) {
-        match self.walk {
-            Walk::At(place) if used_ns == self.quantum_ns => {
-                self.soon.advance_quantum();
-                let client = &mut self.queue[place];
-                debug_assert_eq!(client.task, task);
-                client.tag = client.tag.later_by(client.stride);
-            }
-            _ => self.charge_carefully(task, used_ns),
+        if used_ns == self.prepaid_ns {
+            self.prepaid_ns = 0;
+        } else {
+            self.charge_carefully(task, used_ns);
         }
     }
 }
@@ -397,11 +501,11 @@ mod tests {
         let counter = |client: &Client| client.counter_in(policy.cycle);
         let sum: u64 = clients.iter().map(|client| u64::from(counter(client))).sum();
         assert_eq!(policy.left_in_cycle, sum);
-        let total: u64 = clients.iter().map(|client| u64::from(client.tag.weight().get())).sum();
+        let total: u64 = clients.iter().map(|client| u64::from(client.weight)).sum();
         assert_eq!(policy.soon.total_weight(), total);
         let current = match policy.walk {
-            Walk::At(place) => Some(policy.queue[place].key()),
-            Walk::Behind(key) => Some(key),
+            Walk::On => Some(policy.queue[policy.at].key()),
+            Walk::Behind(key, _) => Some(key),
             Walk::Start => None,
         };
         for pair in clients.windows(2) {
