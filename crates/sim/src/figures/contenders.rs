@@ -1,15 +1,12 @@
 //! The policies in the comparisons of service errors, each with the rule for ties that gives the
 //! paper's figure.
 
-use prorata::policies::Ties;
 use prorata::policies::gr3::Gr3;
-use prorata::policies::sfq::Sfq;
 use prorata::policies::srr::Srr;
 use prorata::policies::vtrr::Vtrr;
-use prorata::policies::wfq::Wfq;
-use prorata::queue::Heap;
 use prorata::{Policy, Setup, Weight};
 
+use super::by_finish;
 use super::cycle::{self, Extremes};
 
 /// A policy in a comparison.
@@ -48,17 +45,17 @@ pub(super) const GR3: Contender = Contender {
     printed: None,
 };
 
-/// Ties go to the first task, the skewed one: it gets as far ahead as it can.
+/// Ties go to the first task, the skewed one: it gets as far ahead as it can. In closed form.
 pub(super) const WFQ: Contender = Contender {
     policy: "wfq",
-    errors: |setup, weights| simulate(&mut Wfq::<Heap<_>>::new(setup, Ties::First), setup, weights),
+    errors: |_, weights| Cycle { extremes: by_finish::wfq(weights), decisions: 0 },
     printed: None,
 };
 
-/// Ties go against the first task, the skewed one: it falls as far behind as it can.
+/// Ties go against the first task, the skewed one: it falls as far behind as it can. In closed form.
 pub(super) const SFQ: Contender = Contender {
     policy: "sfq",
-    errors: |setup, weights| simulate(&mut Sfq::new(setup, Ties::Last), setup, weights),
+    errors: |_, weights| Cycle { extremes: by_finish::sfq(weights), decisions: 0 },
     printed: None,
 };
 

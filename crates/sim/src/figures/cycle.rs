@@ -19,7 +19,7 @@ pub(super) struct Extremes {
 
 impl Extremes {
     #[inline]
-    fn sample(&mut self, before: i64, after: i64) {
+    pub(super) fn sample(&mut self, before: i64, after: i64) {
         self.min = self.min.min(before);
         self.max = self.max.max(after);
     }
@@ -87,7 +87,7 @@ pub(super) fn ids() -> impl Iterator<Item = TaskId> {
 }
 
 #[allow(clippy::cast_possible_wrap)] // Φ and everything below it fit in 33 bits
-fn signed(number: u64) -> i64 {
+pub(super) fn signed(number: u64) -> i64 {
     number as i64
 }
 

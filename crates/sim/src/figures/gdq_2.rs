@@ -1,12 +1,9 @@
 //! GDQ, figure 2: worst-case service errors for all P and T, beside WFQ and SFQ on one cpu.
 
-use prorata::policies::Ties;
 use prorata::policies::gdq::Gdq;
-use prorata::policies::sfq::Sfq;
-use prorata::policies::wfq::Wfq;
-use prorata::queue::Heap;
 use prorata::{Setup, Weight};
 
+use super::by_finish;
 use super::cycle::{self, Extremes};
 use super::plot::{Axis, Lines, Picture, Series, lines};
 use super::{Figure, Row, Study, Tally, sets};
@@ -67,6 +64,7 @@ impl Curve {
         if let Curve::Gdq { cpus, .. } = self { cpus } else { 1 }
     }
 
+    /// Quanta of a run on each cpu.
     fn quanta(self, total: u32) -> u64 {
         u64::from(match self {
             Curve::Gdq { cpus, interval } => (total / cpus).max(LEAST_INTERVALS * interval),
@@ -74,8 +72,12 @@ impl Curve {
         })
     }
 
+    /// Decisions of a run; none where the schedule is known in closed form.
     fn decisions(self, total: u32) -> u64 {
-        u64::from(self.cpus()) * self.quanta(total)
+        match self {
+            Curve::Gdq { cpus, .. } => u64::from(cpus) * self.quanta(total),
+            Curve::Wfq | Curve::Sfq => 0,
+        }
     }
 
     fn run(self, weights: &[Weight], total: u32) -> Extremes {
@@ -85,10 +87,8 @@ impl Curve {
             Curve::Gdq { interval, .. } => {
                 cycle::span(&mut Gdq::new(&setup, interval, DELTA), &setup, weights, quanta)
             }
-            Curve::Wfq => {
-                cycle::run(&mut Wfq::<Heap<_>>::new(&setup, Ties::First), &setup, weights)
-            }
-            Curve::Sfq => cycle::run(&mut Sfq::new(&setup, Ties::Last), &setup, weights),
+            Curve::Wfq => by_finish::wfq(weights),
+            Curve::Sfq => by_finish::sfq(weights),
         }
     }
 }
@@ -107,8 +107,8 @@ impl Study for Gdq2 {
 
     fn cost(&self, point: usize) -> u64 {
         let (curve, _, total) = point_of(point);
-        // GDQ and the heaps cost several times what GR3 costs.
-        4 * curve.decisions(total)
+        // GDQ costs several times what GR3 costs.
+        (4 * curve.decisions(total)).max(u64::from(total))
     }
 
     /// The extremes times Φ, and the number of groups.

@@ -11,9 +11,10 @@ pub(super) const FIGURE: Figure = Figure {
     sets: SETS,
     remarks: "One task has a tenth of the total weight and is first in the list; the others have \
               uniform random weights, scaled to the rest, rounded to whole numbers of at least 1, \
-              with the exact sum. A schedule repeats after as many decisions as the total weight, \
-              which is asserted for every set. Ties go to the skewed task, which then gets as far \
-              ahead as WFQ allows: (N−1)·φ/Φ, the printed 819 at 8192 tasks.",
+              with the exact sum. The schedule of a cycle is made by sorting its quanta by virtual \
+              finishing time, which a test holds to be equal to the policy's decisions. Ties go to \
+              the skewed task, which then gets as far ahead as WFQ allows: (N−1)·φ/Φ, the printed \
+              819 at 8192 tasks.",
     study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 1, part: 10 }),
 };
 

@@ -11,9 +11,9 @@ pub(super) const FIGURE: Figure = Figure {
     sets: SETS,
     remarks: "One task has a tenth of the total weight and is first in the list; the others have \
               uniform random weights, scaled to the rest, rounded to whole numbers of at least 1, \
-              with the exact sum. A schedule repeats after as many decisions as the total weight, \
-              which is asserted for every set. Ties go against the skewed task: the mirror image \
-              of WFQ.",
+              with the exact sum. The schedule of a cycle is that of figure 5, backwards, which a \
+              test holds to be equal to the policy's decisions. Ties go against the skewed task: \
+              the mirror image of WFQ.",
     study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 1, part: 10 }),
 };
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 mod agreement;
 mod average;
+mod by_finish;
 mod contenders;
 mod cycle;
 mod encoders;
