@@ -96,15 +96,87 @@ fn bad_input_is_refused_by_name() {
     refuses(&["simulate", "web-servers.toml", "-o", "x.docx"], "x.docx");
     refuses(&["simulate", "web-servers.toml", "--duration", "5"], "'5' is no length of time");
     refuses(&["simulate", "web-servers.toml", "-o", "/proc/nowhere/x.csv"], "/proc/nowhere/x.csv");
+    let crowd = tempfile::Builder::new().suffix(".toml").tempfile().expect("a file");
+    std::fs::write(&crowd, "duration = \"1s\"\n[[task]]\ncount = 1000000000\n").expect("written");
+    refuses(&["simulate", &crowd.path().display().to_string()], "1000000000 tasks would need");
     refuses(&["compare", "web-servers.toml", "--policies", "gr3,best"], "best");
     refuses(&["compare", "web-servers.toml", "--policies", ""], "no policy");
 }
 
+/// A shell in a mount namespace of its own, where `full` is a file system of 16 KiB. `None` if this
+/// user may not make one.
+fn with_a_full_disk(script: &str) -> Option<Output> {
+    let disk = tempfile::tempdir().expect("a directory");
+    let mount = format!("mount -t tmpfs -o size=16k none {} || exit 99", disk.path().display());
+    let script = format!("{mount}\nfull={}\n{script}", disk.path().display());
+    let output = Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-c", &script])
+        .env("PRORATA", env!("CARGO_BIN_EXE_prorata"))
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads"))
+        .output()
+        .ok()
+        .filter(|output| !matches!(output.status.code(), Some(1 | 99) | None));
+    if output.is_none() {
+        eprintln!("skipped: no user and mount namespaces here (kernel.unprivileged_userns_clone?)");
+    }
+    output
+}
+
 #[test]
 fn a_full_disk_leaves_nothing_behind() {
-    // /dev/full cannot be renamed over; a file beside it in /dev needs root, so only the message
-    // and the exit code are common to all users.
     refuses(&["simulate", "web-servers.toml", "-o", "/dev/full/x.parquet"], "/dev/full/x.parquet");
+    let endings = ["parquet", "csv", "json", "svg", "pftrace", "timehist"];
+    for ending in endings {
+        // An earlier file of that name stays, and nothing else is there afterwards.
+        let script = format!(
+            "echo old > $full/x.{ending}\n\
+             $PRORATA simulate web-servers.toml --duration 20s -o $full/x.{ending}\n\
+             status=$?\n\
+             ls -A $full\n\
+             cat $full/x.{ending}\n\
+             exit $status"
+        );
+        let Some(output) = with_a_full_disk(&script) else { return };
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{ending}: {message}");
+        assert!(message.contains(&format!("x.{ending}")) && message.contains("space"), "{message}");
+        assert!(!message.contains("panicked"), "{message}");
+        let left = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(left, format!("x.{ending}\nold\n"), "{ending}");
+    }
+}
+
+#[test]
+fn a_figure_on_a_full_disk_is_no_figure() {
+    let script = "$PRORATA figure vtrr-7 --output $full/figures > /dev/null\n\
+                  status=$?\nls $full/figures\nexit $status";
+    let Some(output) = with_a_full_disk(script) else { return };
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("vtrr-7") && message.contains("space"), "{message}");
+    let left = String::from_utf8_lossy(&output.stdout);
+    assert!(left.lines().all(|name| name == "vtrr-7.csv"), "{left}");
+}
+
+#[test]
+fn files_of_other_programs_run_unchanged() {
+    // From rt-app's documentation, and from `perf sched script` on a real machine.
+    let example = json(&["simulate", "rt-app/example3.json", "--format", "json"]);
+    assert!(example["decisions"].as_u64() > Some(100), "{example}");
+    for policy in ["gr3", "eevdf"] {
+        let file = "recorded.perf-sched.txt";
+        let recorded = json(&["simulate", file, "--policy", policy, "--format", "json"]);
+        let names: Vec<&str> = recorded["groups"]
+            .as_array()
+            .expect("groups")
+            .iter()
+            .filter_map(|g| g["name"].as_str())
+            .collect();
+        for name in ["demo-loop", "demo-nice", "demo-player"] {
+            assert!(names.iter().any(|n| n.starts_with(name)), "{name} in {names:?}");
+        }
+        assert_eq!(recorded["idle_while_waiting_ns"].as_u64(), Some(0));
+    }
 }
 
 #[test]
@@ -113,7 +185,7 @@ fn policies_stand_side_by_side() {
     let output = prorata(&[&args[..], &["desktop-beside-a-build.toml"]].concat());
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(output.status.success() && text.contains("round-robin") && text.contains("compiler"));
-    assert!(text.contains("not compared: vtrr schedules one cpu only"), "{text}");
+    assert!(text.contains("Not compared: vtrr (each schedules one cpu only"), "{text}");
 }
 
 #[test]

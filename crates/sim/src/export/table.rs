@@ -101,6 +101,13 @@ fn fit(name: &str) -> String {
     name.chars().take(NAME - 1).chain(['…']).collect()
 }
 
+/// What the numbers of a comparison say.
+const LEGEND: &str = "
+behind, ahead: furthest that any task was from the ideal machine's service; nearer to 0 is better
+least: what the group that got least received, in percent of its due; 100 is fair
+wasted: cpus idled although a task waited that could have used them
+";
+
 /// The outcome of each policy, or why it has none.
 pub type Compared = (String, Result<Outcome, String>);
 
@@ -115,34 +122,52 @@ pub fn comparison(compared: &[Compared]) -> String {
     if let Some((_, first)) = done.first() {
         out += &heading("Compared", first);
         policies(&mut out, &done);
-        let groups = "Received, in percent of what the group was entitled to (100 is fair)";
-        matrix(&mut out, groups, &done, |group| match group.service.ideal_ns {
-            0 => "–".into(),
-            _ => format!("{:.2}", 100.0 * group.service.share / group.service.ideal_share),
+        out += LEGEND;
+        let groups = "Received, in percent of the group's due";
+        matrix(&mut out, groups, &done, |group| match of_due(group) {
+            None => "–".into(),
+            Some(percent) => format!("{percent:.1}"),
         });
         let latency = "From waking up to running, 99 % of the times at most";
         matrix(&mut out, latency, &done, |group| format_duration(group.waits.wakeup_p99_ns));
     }
-    for (_, outcome) in compared {
-        if let Err(reason) = outcome {
-            let _ = writeln!(out, "\nnot compared: {reason}");
+    left_out(&mut out, compared);
+    out
+}
+
+/// Who could not take part, a line for each reason.
+fn left_out(out: &mut String, compared: &[Compared]) {
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for (policy, outcome) in compared {
+        let Err(reason) = outcome else { continue };
+        // The same reason, but for the name that it begins with.
+        let reason = match reason.strip_prefix(policy.as_str()) {
+            Some(rest) => format!("each{rest}"),
+            None => reason.clone(),
+        };
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, policies)) => policies.push(policy),
+            None => reasons.push((reason, vec![policy])),
         }
     }
-    out
+    for (reason, policies) in reasons {
+        let _ = writeln!(out, "\nNot compared: {} ({reason})", policies.join(", "));
+    }
 }
 
 fn policies(out: &mut String, done: &[(&str, &Outcome)]) {
     let _ = writeln!(
         out,
-        "{:NAME$} {:^17} {:^26} {:^21} {:^14}",
-        "", "error, quanta", "waking up to running", "a second", "cpus idle, %"
+        "{:NAME$} {:^17} {:^6} {:^26} {:^21} {:^14}",
+        "", "error, quanta", "due, %", "waking up to running", "a second", "cpus idle, %"
     );
     let _ = writeln!(
         out,
-        "{:NAME$} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>11} {:>6} {:>7}",
+        "{:NAME$} {:>8} {:>8} {:>6} {:>8} {:>8} {:>8} {:>9} {:>11} {:>6} {:>7}",
         "policy",
         "behind",
         "ahead",
+        "least",
         "median",
         "99 %",
         "longest",
@@ -154,10 +179,11 @@ fn policies(out: &mut String, done: &[(&str, &Outcome)]) {
     for (policy, outcome) in done {
         let _ = writeln!(
             out,
-            "{} {:>8.2} {:>8.2} {:>8} {:>8} {:>8} {:>9.0} {:>11.0} {:>6.1} {:>7.2}",
+            "{} {:>8.2} {:>8.2} {:>6.1} {:>8} {:>8} {:>8} {:>9.0} {:>11.0} {:>6.1} {:>7.2}",
             fit(policy),
             outcome.errors.error_min,
             outcome.errors.error_max,
+            least(outcome),
             format_duration(outcome.waits.wakeup_p50_ns),
             format_duration(outcome.waits.wakeup_p99_ns),
             format_duration(outcome.waits.wakeup_max_ns),
@@ -167,6 +193,18 @@ fn policies(out: &mut String, done: &[(&str, &Outcome)]) {
             percent(outcome.totals.idle_while_waiting_ns, outcome),
         );
     }
+}
+
+/// What a group received, in percent of what it was entitled to, if that is anything.
+fn of_due(group: &GroupOutcome) -> Option<f64> {
+    let due = group.service.ideal_ns > 0;
+    due.then(|| 100.0 * group.service.share / group.service.ideal_share)
+}
+
+/// What the group received that got least.
+fn least(outcome: &Outcome) -> f64 {
+    let least = outcome.groups.iter().filter_map(of_due).fold(f64::INFINITY, f64::min);
+    if least.is_finite() { least } else { 100.0 }
 }
 
 /// One line a group, one column a policy.
