@@ -79,7 +79,7 @@ fn main() {
     let napping = workload(4, 1_000, &sleepers(2, 400 * QUANTUM_NS), 400_000_000_000);
     measure("gr3, 1,000 tasks, up to 2 quanta and a sleep, 4 cpus", &napping, Gr3::new);
     measure("round robin, again", &napping, RoundRobin::new);
-    let hogs = workload(128, 250_000, &Program::hog(), 20_000_000_000);
+    let hogs = workload(128, 250_000, &Program::hog(), 100_000_000_000);
     measure("gdq, 250,000 tasks, 128 cpus", &hogs, gdq);
     measure("gr3, 250,000 tasks, 128 cpus", &hogs, Gr3::new);
     measure("round robin, 250,000 tasks, 128 cpus", &hogs, RoundRobin::new);

@@ -560,16 +560,17 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
 
     /// `task` has `cpu` from now on.
     fn start(&mut self, cpu: CpuId, task: TaskId) {
-        self.errors.start(task, self.now_ns);
-        self.waiting -= 1;
+        // The task's own line first: with many tasks both are far away, and are fetched together.
         let known = &mut self.tasks[task.index()];
+        let (group, woken) = (known.group, known.state == State::Woken);
         let waited_ns = self.now_ns - known.since_ns;
         known.wait_ns += waited_ns;
-        if known.state == State::Woken || waited_ns > 0 {
-            let woken = known.state == State::Woken;
-            self.latencies.record(task, known.group, waited_ns, woken);
-        }
         known.state = State::Running;
+        self.waiting -= 1;
+        self.errors.start(task, self.now_ns);
+        if woken || waited_ns > 0 {
+            self.latencies.record(task, group, waited_ns, woken);
+        }
         let cost_ns = self.switch(cpu, task);
         self.totals.overhead_ns += cost_ns;
         let quantum_end_ns = self.new_quantum(cpu);
