@@ -30,6 +30,7 @@
 
 extern crate alloc;
 
+pub mod central;
 pub mod checked;
 pub mod effective;
 pub mod ideal;

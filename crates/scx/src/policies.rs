@@ -71,6 +71,7 @@ macro_rules! policies {
 
 policies! {
     gr3 "gr3" Gr3Skel Gr3SkelBuilder,
+    vtrr "vtrr" VtrrSkel VtrrSkelBuilder,
     wfq "wfq" WfqSkel WfqSkelBuilder,
     dfs_fa "dfs-fa" DfsFaSkel DfsFaSkelBuilder,
 }

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use prorata::{Policy, Setup, TaskId, Weight, policies};
+use prorata::{Policy, Setup, TaskId, Weight, central};
 
 const QUANTUM_NS: u64 = 5_000_000;
 /// Calls per random history; many short ones find more than one long one.
@@ -71,7 +71,7 @@ impl Recorder {
         let cpus = [1, 1, 2, 2, 3, 4, 8, 16][random.below(8)];
         let most_tasks = [4, 8, 20, 60][random.below(4)];
         let tasks = 1 + random.below(most_tasks);
-        let policy = policies::build(name, &Setup::new(cpus, QUANTUM_NS)).expect("a policy");
+        let policy = central::build(name, &Setup::new(cpus, QUANTUM_NS)).expect("a policy");
         Recorder {
             policy,
             states: vec![State::Unknown; tasks],
@@ -248,4 +248,10 @@ fn wfq_decides_as_the_cores_mfq_does() {
 #[test]
 fn dfs_fa_decides_as_the_core_does() {
     compare("dfs_fa", "dfs-fa", 1_000_000);
+}
+
+/// On several cpus: as `prorata::central` has it.
+#[test]
+fn vtrr_decides_as_the_core_does() {
+    compare("vtrr", "vtrr", 1_000_000);
 }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use prorata::ideal::ServiceErrors;
-use prorata::{Nanos, Policy, Setup, TaskId, Weight, policies};
+use prorata::{Nanos, Policy, Setup, TaskId, Weight, central};
 
 /// Numbers of tasks in a recording are below this.
 const MAX_TASKS: u32 = 1 << 20;
@@ -89,7 +89,7 @@ impl Replay {
         // WFQ for several cpus, which is what the kernel has, is called MFQ in the core.
         let policy = if policy == "wfq" { "mfq" } else { policy };
         Ok(Replay {
-            policy: policies::build(policy, &Setup::new(cpus, quantum_ns))?,
+            policy: central::build(policy, &Setup::new(cpus, quantum_ns))?,
             errors: ServiceErrors::new(cpus),
             quantum_ns,
             now_ns: 0,

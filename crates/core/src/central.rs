@@ -1,0 +1,277 @@
+//! Policies of one cpu on several: one sequence of decisions, which all cpus execute together.
+//!
+//! What a uniprocessor policy promises, it promises for its sequence of decisions: VTRR chooses
+//! each task φ times in Φ decisions. Several instances, one a cpu, would lose that promise. So
+//! there is one, each decision is charged as it is taken, and cpus execute the decisions as GR3MP's
+//! do: one that falls on a task which another cpu runs becomes a quantum that the task runs there
+//! later, without asking (a *frontlog*), and the next decision is taken. Weights are made feasible
+//! first, or frontlogs would grow for ever; a cap is rounded down to a whole number.
+//!
+//! This is how `scx_prorata` runs VTRR on several cpus; `prorata verify` compares with it.
+//!
+//! *Bound*: that of the policy, for decisions; frontlogs that are still to be run come on top.
+//! *Cost*: a decision a quantum in the mean, but as many for one pick as the policy chooses one
+//! task in a row: P·N for VTRR. `wake` and `block` O(N): made to compare with, not to be fast.
+//! *Limits*: a task that blocks within its quantum is charged all of it, and loses its frontlog.
+//! A cap below 100 is rounded by more than 1 %.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::policies::{self, BuildError};
+use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
+use crate::weights::{self, Cap};
+
+/// Builds the policy that `spec` names, as [`policies::build`] does; one that schedules one cpu
+/// only serves several as [`Central`].
+///
+/// # Errors
+/// When there is no such policy or option, or a value is not acceptable.
+pub fn build(spec: &str, setup: &Setup) -> Result<Box<dyn Policy + Send>, BuildError> {
+    match policies::build(spec, setup) {
+        Err(BuildError::OneCpuOnly(_)) => {
+            let one_cpu = policies::build(spec, &Setup { cpus: 1, ..*setup })?;
+            Ok(Box::new(Central::new(one_cpu, setup)))
+        }
+        built => built,
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    weight: Weight,
+    /// What it counts for.
+    share: Weight,
+    queued: bool,
+    /// The cpu that has it: from the pick that returned it until that cpu's next pick.
+    held_by: Option<CpuId>,
+    frontlog: u32,
+}
+
+/// A policy of one cpu on several. See the [module documentation](self).
+pub struct Central {
+    one_cpu: Box<dyn Policy + Send>,
+    quantum_ns: Nanos,
+    cpus: usize,
+    tasks: Vec<Option<Known>>,
+    /// The runnable tasks by decreasing weight, the latest first among equals.
+    runnable: Vec<TaskId>,
+    /// Their weights, in the same order.
+    weights: Vec<Weight>,
+    cap: Cap,
+    holds: Vec<Option<TaskId>>,
+}
+
+impl Central {
+    /// `one_cpu`, a policy for one cpu that knows no task yet, on the cpus of `setup`.
+    #[must_use]
+    pub fn new(one_cpu: Box<dyn Policy + Send>, setup: &Setup) -> Central {
+        Central {
+            one_cpu,
+            quantum_ns: setup.quantum_ns,
+            cpus: setup.cpus,
+            tasks: Vec::new(),
+            runnable: Vec::new(),
+            weights: Vec::new(),
+            cap: Cap::EQUAL,
+            holds: alloc::vec![None; setup.cpus],
+        }
+    }
+
+    fn known(&mut self, task: TaskId) -> &mut Known {
+        self.tasks[task.index()].as_mut().expect("it was added")
+    }
+
+    fn insert(&mut self, task: TaskId) {
+        let weight = self.known(task).weight;
+        let at = self.weights.partition_point(|&other| other > weight);
+        self.runnable.insert(at, task);
+        self.weights.insert(at, weight);
+    }
+
+    fn take_out(&mut self, task: TaskId) {
+        if let Some(at) = self.runnable.iter().position(|&other| other == task) {
+            self.runnable.remove(at);
+            self.weights.remove(at);
+        }
+    }
+
+    /// Tells the policy what `task` counts for now.
+    fn settle_share(&mut self, task: TaskId, now_ns: Nanos) {
+        let cap = self.cap;
+        let known = self.known(task);
+        let mut share = known.weight;
+        if cap.exceeded_by(share) {
+            let (feasible, cpus) = cap.fraction();
+            let whole = u32::try_from(feasible / u64::from(cpus)).expect("below the weight");
+            share = Weight::new(whole).unwrap_or(Weight::ONE);
+        }
+        if share != known.share {
+            known.share = share;
+            self.one_cpu.set_weight(task, share, now_ns);
+        }
+    }
+
+    /// The runnable set has changed.
+    fn readjust(&mut self, now_ns: Nanos) {
+        let cap = weights::sorted(&self.weights, self.cpus);
+        if cap == self.cap {
+            return;
+        }
+        self.cap = cap;
+        for i in 0..self.runnable.len() {
+            let task = self.runnable[i];
+            if self.known(task).queued {
+                self.settle_share(task, now_ns);
+            }
+        }
+    }
+
+    fn hold(&mut self, cpu: CpuId, task: TaskId) -> TaskId {
+        self.known(task).held_by = Some(cpu);
+        self.holds[cpu] = Some(task);
+        task
+    }
+
+    fn release(&mut self, cpu: CpuId) -> Option<TaskId> {
+        let task = self.holds[cpu].take()?;
+        self.known(task).held_by = None;
+        Some(task)
+    }
+
+    fn withdraw(&mut self, task: TaskId) {
+        if let Some(cpu) = self.known(task).held_by {
+            self.release(cpu);
+        }
+        (self.known(task).frontlog, self.known(task).queued) = (0, false);
+        self.take_out(task);
+    }
+}
+
+impl Policy for Central {
+    fn add(&mut self, task: TaskId, weight: Weight) {
+        if self.tasks.len() <= task.index() {
+            self.tasks.resize(task.index() + 1, None);
+            self.runnable.reserve(self.tasks.len() - self.runnable.len());
+            self.weights.reserve(self.tasks.len() - self.weights.len());
+        }
+        let new = Known { weight, share: weight, queued: false, held_by: None, frontlog: 0 };
+        self.tasks[task.index()] = Some(new);
+        self.one_cpu.add(task, weight);
+    }
+
+    fn remove(&mut self, task: TaskId, now_ns: Nanos) {
+        let was_queued = self.known(task).queued;
+        if was_queued {
+            self.withdraw(task);
+        }
+        self.one_cpu.remove(task, now_ns);
+        if was_queued {
+            self.readjust(now_ns);
+        }
+    }
+
+    fn set_weight(&mut self, task: TaskId, weight: Weight, now_ns: Nanos) {
+        let queued = self.known(task).queued;
+        self.take_out(task);
+        self.known(task).weight = weight;
+        if queued {
+            self.insert(task);
+            self.readjust(now_ns);
+            self.settle_share(task, now_ns);
+        }
+    }
+
+    fn wake(&mut self, task: TaskId, now_ns: Nanos) {
+        self.insert(task);
+        self.readjust(now_ns);
+        self.settle_share(task, now_ns);
+        self.one_cpu.wake(task, now_ns);
+        self.known(task).queued = true;
+    }
+
+    fn block(&mut self, task: TaskId, now_ns: Nanos) {
+        self.withdraw(task);
+        self.one_cpu.block(task, now_ns);
+        self.readjust(now_ns);
+    }
+
+    fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
+        let crowded = self.runnable.len() > self.cpus;
+        if let Some(task) = self.release(cpu) {
+            if self.known(task).frontlog > 0 {
+                self.known(task).frontlog -= 1;
+                return Some(self.hold(cpu, task));
+            }
+            if !crowded {
+                return Some(self.hold(cpu, task));
+            }
+        }
+        if self.runnable.len() == self.holds.iter().flatten().count() {
+            return None;
+        }
+        loop {
+            let task = self.one_cpu.pick(0, now_ns).expect("a task is runnable");
+            self.one_cpu.charge(task, self.quantum_ns, now_ns);
+            if self.known(task).held_by.is_none() {
+                return Some(self.hold(cpu, task));
+            }
+            self.known(task).frontlog += u32::from(crowded);
+        }
+    }
+
+    fn charge(&mut self, _task: TaskId, _used_ns: Nanos, _now_ns: Nanos) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Checked;
+
+    const QUANTUM_NS: Nanos = 1000;
+
+    /// Quanta that tasks of these weights receive in `rounds` rounds of two cpus.
+    fn quanta(weights: &[u32], rounds: u64) -> Vec<u64> {
+        let setup = Setup::new(2, QUANTUM_NS);
+        let mut policy = Checked::new(build("vtrr", &setup).expect("a policy"), &setup);
+        for (id, &weight) in (0..).zip(weights) {
+            policy.add(TaskId(id), Weight::new(weight).expect("not 0"));
+            policy.wake(TaskId(id), 0);
+        }
+        let mut received = alloc::vec![0; weights.len()];
+        let mut running = [None; 2];
+        for round in 0..rounds {
+            let now_ns = round * QUANTUM_NS;
+            for (cpu, task) in running.iter_mut().enumerate() {
+                if let Some(task) = task.take() {
+                    policy.charge(task, QUANTUM_NS, now_ns);
+                }
+                *task = policy.pick(cpu, now_ns);
+                received[task.expect("two tasks are runnable").index()] += 1;
+            }
+        }
+        received
+    }
+
+    #[test]
+    fn two_cpus_share_by_weight() {
+        let received = quanta(&[3, 2, 1], 600);
+        for (received, due) in received.iter().zip([600, 400, 200]) {
+            assert!(received.abs_diff(due) <= 2, "{received} of {due}");
+        }
+    }
+
+    #[test]
+    fn an_infeasible_weight_is_worth_one_cpu() {
+        let received = quanta(&[1000, 1, 1], 600);
+        for (received, due) in received.iter().zip([600, 300, 300]) {
+            assert!(received.abs_diff(due) <= 2, "{received} of {due}");
+        }
+    }
+
+    #[test]
+    fn a_policy_for_several_cpus_is_itself() {
+        let wrong = build("gr3:x=1", &Setup::new(2, QUANTUM_NS));
+        assert!(matches!(wrong, Err(BuildError::UnknownOption(_))));
+    }
+}
