@@ -1,7 +1,7 @@
 //! Compiles the BPF program once for each policy, and the loader's view of it.
 
 /// The policies that have a header in `src/bpf/policies`.
-const POLICIES: &[&str] = &["gr3", "vtrr", "wfq", "dfs_fa"];
+const POLICIES: &[&str] = &["gr3", "vtrr", "gdq", "dfs_fa", "wfq"];
 
 fn main() {
     println!("cargo::rerun-if-changed=src/bpf");

@@ -72,6 +72,7 @@ macro_rules! policies {
 policies! {
     gr3 "gr3" Gr3Skel Gr3SkelBuilder,
     vtrr "vtrr" VtrrSkel VtrrSkelBuilder,
+    gdq "gdq" GdqSkel GdqSkelBuilder,
     wfq "wfq" WfqSkel WfqSkelBuilder,
     dfs_fa "dfs-fa" DfsFaSkel DfsFaSkelBuilder,
 }

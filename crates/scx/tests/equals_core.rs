@@ -255,3 +255,8 @@ fn dfs_fa_decides_as_the_core_does() {
 fn vtrr_decides_as_the_core_does() {
     compare("vtrr", "vtrr", 1_000_000);
 }
+
+#[test]
+fn gdq_decides_as_the_core_does() {
+    compare("gdq", "gdq", 1_000_000);
+}

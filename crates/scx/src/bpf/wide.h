@@ -68,6 +68,50 @@ static __always_inline void wide_cross(struct s128 __arena *to, u64 a, u64 b, u6
 	to->high = mul_high(a, b) - mul_high(c, d) - is_below(plus, minus);
 }
 
+static __always_inline struct s128 wide(s64 n)
+{
+	return (struct s128) { .low = n, .high = n >> 63 };
+}
+
+static __always_inline struct s128 wide_plus(struct s128 a, struct s128 b)
+{
+	u64 low = a.low + b.low;
+	u64 high = (u64)a.high + (u64)b.high + carry_of(a.low, b.low, low);
+
+	return (struct s128) { .low = low, .high = high };
+}
+
+static __always_inline struct s128 wide_minus(struct s128 a, struct s128 b)
+{
+	u64 high = (u64)a.high - (u64)b.high - is_below(a.low, b.low);
+
+	return (struct s128) { .low = a.low - b.low, .high = high };
+}
+
+static __always_inline u64 magnitude(s64 n)
+{
+	u64 sign = n >> 63;
+
+	return ((u64)n ^ sign) - sign;
+}
+
+/* a * b, signed; either may be a u64 below 2^63 */
+static __always_inline struct s128 wide_product(s64 a, s64 b)
+{
+	u64 sign = (a ^ b) >> 63;
+	u64 low = magnitude(a) * magnitude(b), high = mul_high(magnitude(a), magnitude(b));
+
+	low ^= sign;
+	high ^= sign;
+	/* Two's complement: the inverse plus one. */
+	return wide_plus((struct s128) { .low = low, .high = high }, wide(sign & 1));
+}
+
+static __always_inline bool wide_less(struct s128 a, struct s128 b)
+{
+	return a.high < b.high || (a.high == b.high && a.low < b.low);
+}
+
 /* floor(a * b / c), or U64_MAX if that is above it; c is not 0. */
 static __always_inline u64 mul_div(u64 a, u64 b, u64 c)
 {
