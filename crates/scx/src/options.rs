@@ -21,8 +21,7 @@ pub(crate) struct Options {
     #[arg(long, default_value = "gr3", value_parser = policies::parse)]
     pub(crate) policy: String,
 
-    /// Length of a quantum. The kernel ends time slices at ticks (every 4 ms at HZ=250); what a
-    /// task runs too long it makes up for later.
+    /// Length of a quantum. What a task runs too long it makes up for later.
     #[arg(long, default_value = "5ms", value_parser = parse_duration)]
     pub(crate) quantum: Duration,
 

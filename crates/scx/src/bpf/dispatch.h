@@ -164,8 +164,10 @@ static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 	if (decision >> 32 == VERB_NOTHING)
 		return false;
 	if (decision >> 32 == VERB_KEEP) {
-		if (previous)
+		if (previous) {
 			scx_bpf_task_set_slice(previous, ledger_slice_ns(&slots[id]));
+			slice_begins(cpu, ledger_slice_ns(&slots[id]));
+		}
 		return false;
 	}
 	p = task_of(id);
@@ -178,6 +180,7 @@ static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 		return true;
 	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, ledger_slice_ns(&slots[id]), 0);
+	slice_begins(cpu, ledger_slice_ns(&slots[id]));
 	return false;
 }
 

@@ -2,8 +2,9 @@
 /*
  * The ledger: what a task was granted against what it used.
  *
- * The kernel ends a time slice at a tick, so that a quantum of 5 ms lasts 8 ms where ticks are
- * 4 ms apart. Policies count whole quanta. The ledger makes both true over time:
+ * Slices are ended by a timer (slice.h), but not to the microsecond, and sometimes by the tick, so
+ * that a quantum of 5 ms lasts 8 ms where ticks are 4 ms apart. Policies count whole quanta. The
+ * ledger makes both true over time:
  *
  *   picked:  owed += 5 ms  ->  5 ms    runs 8 ms:  owed = -3 ms
  *   picked:  owed += 5 ms  ->  2 ms    runs 4 ms:  owed = -2 ms

@@ -9,7 +9,12 @@
  *   dispatch     the cpu asks: waiting -> running
  *   quiescent    running -> blocked
  *
- * ops.running and ops.stopping are not needed: run time is read where the ledger needs it.
+ * ops.running and ops.stopping are not needed: run time is read where the ledger needs it. And
+ * ops.running would do harm. The kernel calls it when the task before has been handed to us, but is
+ * still the cpu's current one; a BPF program counts as a migration-disabled section of the current
+ * task, so that another cpu which takes that task meanwhile finds it bound to its cpu, and the
+ * kernel ends the scheduler ("cannot move migration disabled").
+ *
  * POLICY_HEADER names the policy's file; there is one object a policy.
  */
 #include <scx/common.bpf.h>
@@ -23,6 +28,7 @@
 #include "queue.h"
 #include "weight.h"
 #include "task.h"
+#include "slice.h"
 #include "dispatch.h"
 
 char _license[] SEC("license") = "GPL";
@@ -124,6 +130,10 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu_of(picked_for), slice_ns, 0);
 	else if (place != PLACE_QUEUE)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
+	/* It goes on after what ran beside the policy. */
+	if (place == PLACE_PICKED && picked_for == home &&
+	    bpf_get_smp_processor_id() == (u32)cpu_of(home))
+		slice_begins(cpu_of(home), slice_ns);
 	if (idle != NIL)
 		scx_bpf_kick_cpu(cpu_of(idle), SCX_KICK_IDLE);
 }
@@ -275,6 +285,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 	bpf_for(i, 0, MAX_TASKS)
 		free_slot(MAX_TASKS - 1 - i);
 	policy_init(cpus_in_use);
+	slice_init();
 	return 0;
 }
 
