@@ -7,20 +7,26 @@ fn main() {
     println!("cargo::rerun-if-changed=src/bpf");
     println!("cargo::rerun-if-env-changed=BPF_CLANG");
     for policy in POLICIES {
-        let result = scx_cargo::BpfBuilder::new().and_then(|mut builder| {
-            builder
-                .add_cflag(&format!("-DPOLICY_HEADER=\"policies/{policy}.h\""))
-                // A run of zero stores must not become a memset, which loses the address space.
-                .add_cflag("-fno-builtin-memset")
-                .add_cflag("-Wno-unused-function")
-                .enable_intf("src/bpf/intf.h", "bpf_intf.rs")
-                .enable_skel("src/bpf/main.bpf.c", policy)
-                .build()
-        });
-        if let Err(error) = result {
-            eprintln!("policies/{policy}.h: {error:#}");
-            eprintln!("building scx_prorata needs clang 19, libelf-dev and zlib1g-dev: see README");
-            std::process::exit(1);
-        }
+        compile(policy, "src/bpf/main.bpf.c", &format!("-DPOLICY_HEADER=\"policies/{policy}.h\""));
+    }
+    // For the example of the same name.
+    compile("empty", "src/bpf/empty.bpf.c", "-DEMPTY");
+}
+
+fn compile(name: &str, source: &str, flag: &str) {
+    let result = scx_cargo::BpfBuilder::new().and_then(|mut builder| {
+        builder
+            .add_cflag(flag)
+            // A run of zero stores must not become a memset, which loses the address space.
+            .add_cflag("-fno-builtin-memset")
+            .add_cflag("-Wno-unused-function")
+            .enable_intf("src/bpf/intf.h", "bpf_intf.rs")
+            .enable_skel(source, name)
+            .build()
+    });
+    if let Err(error) = result {
+        eprintln!("{source} ({name}): {error:#}");
+        eprintln!("building scx_prorata needs clang 19, libelf-dev and zlib1g-dev: see README");
+        std::process::exit(1);
     }
 }

@@ -7,10 +7,14 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+mod cost;
 mod hogs;
 mod ideal;
 mod mixes;
+mod random;
 mod scheduler;
+mod stress;
+mod system;
 mod trace;
 
 #[derive(clap::Subcommand)]
@@ -19,6 +23,14 @@ pub(crate) enum Guest {
     Hog,
     /// Runs a mix of hogs under schedulers, and prints shares and lags.
     Mix(mixes::Args),
+    /// Measures what schedulers cost.
+    Cost(cost::Args),
+    /// Disturbs workers at random while a policy schedules them.
+    Stress(stress::StressArgs),
+    /// Works until it is killed.
+    Worker(stress::WorkerArgs),
+    /// Kills the loader again and again.
+    Kill(stress::KillArgs),
 }
 
 impl Guest {
@@ -26,6 +38,10 @@ impl Guest {
         match self {
             Guest::Hog => hogs::hog(),
             Guest::Mix(args) => args.execute(),
+            Guest::Cost(args) => args.execute(),
+            Guest::Stress(args) => args.execute(),
+            Guest::Worker(args) => args.execute(),
+            Guest::Kill(args) => args.execute(),
         }
     }
 }

@@ -8,11 +8,14 @@ mod guest;
 mod instructions;
 mod no_std;
 mod readme;
+mod report;
 mod setup;
 mod shell;
 mod test;
 mod tidy;
 mod vm;
+mod vm_report;
+mod vm_stress;
 mod vm_test;
 
 /// Development tasks of prorata.
@@ -38,6 +41,10 @@ enum Task {
     Vm(vm::Args),
     /// Check in that machine what must hold in a real kernel.
     VmTest(vm_test::Args),
+    /// Measure shares, lags and costs there, beside the kernel's own scheduler and scx_flash.
+    VmReport(vm_report::Args),
+    /// Disturb the in-kernel scheduler there at random, and kill its loader.
+    VmStress(vm_stress::Args),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +58,8 @@ fn main() -> ExitCode {
         Task::Guest(guest) => guest.execute(),
         Task::Vm(args) => args.execute(),
         Task::VmTest(args) => args.execute(),
+        Task::VmReport(args) => args.execute(),
+        Task::VmStress(args) => args.execute(),
     };
     result.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");

@@ -6,10 +6,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::shell;
 
-/// What `crates/scx` and the virtual machine need beside Rust: the compiler for BPF and libbpf's
-/// libraries; the machine.
+/// What `crates/scx` needs beside Rust (the compiler for BPF and libbpf's libraries), and what counts
+/// instructions. The virtual machine is fetched when it is used (`vm/archive.rs`).
 const PACKAGES: &[&str] =
-    &["clang-19", "libelf-dev", "zlib1g-dev", "pkg-config", "make", "qemu-system-x86", "valgrind"];
+    &["clang-19", "libelf-dev", "zlib1g-dev", "pkg-config", "make", "valgrind"];
 
 /// Without them nothing breaks: what builds the schedulers that `vm-report` measures beside ours.
 const PEER_PACKAGES: &[&str] = &["libseccomp-dev", "protobuf-compiler"];

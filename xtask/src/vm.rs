@@ -5,6 +5,7 @@
 //! Nothing of the host changes: kernel and busybox are fetched with apt's state in the cache
 //! directory, and the command sees no disk and no network.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -28,9 +29,11 @@ pub(crate) struct Args {
     /// Virtual cpus.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     cpus: u32,
-    /// Guest time is executed instructions: slow, but costs repeat to a few in a thousand.
-    #[arg(long)]
-    icount: bool,
+    /// Guest time is executed instructions, each taking 2 to the power of SHIFT, in ns: slow, but a
+    /// busy host changes nothing, and costs repeat to a few in a thousand.
+    #[arg(long, value_name = "SHIFT", num_args = 0..=1, default_missing_value = "0")]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=10))]
+    icount: Option<u32>,
     /// Seconds after which the machine is switched off and the command has failed.
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     timeout: u64,
@@ -47,12 +50,13 @@ impl Args {
         let mut programs = build_programs()?;
         programs.extend(self.programs);
         let machine = Machine {
+            emulator: archive::emulator()?,
             kernel: archive::kernel(self.kernel.as_deref())?,
             cpus: self.cpus,
             icount: self.icount,
             timeout: Duration::from_secs(self.timeout),
         };
-        match machine.run(&self.command.join(" "), &programs)? {
+        match machine.run(&self.command.join(" "), &programs, &mut print)? {
             Outcome::Exited { code, warnings } => {
                 warnings.iter().for_each(|line| eprintln!("xtask: the kernel said: {line}"));
                 Ok(ExitCode::from(code))
@@ -62,21 +66,41 @@ impl Args {
     }
 }
 
-/// Runs a shell script in a machine of its own, whose time is executed instructions. An error if it
-/// ends with another code than 0, or if the kernel warned.
-pub(crate) fn check(cpus: u32, script: &str) -> Result<()> {
+/// What a run of [`check`] needs to know.
+pub(crate) struct Check<'a> {
+    pub(crate) cpus: u32,
+    /// An instruction takes 2 to the power of this, in ns.
+    pub(crate) icount: u32,
+    /// Of the host's time.
+    pub(crate) timeout: Duration,
+    /// Programs to take along beside this workspace's.
+    pub(crate) programs: &'a [PathBuf],
+}
+
+/// Runs a shell script in a machine of its own, whose time is executed instructions, and gives
+/// `show` every line that it prints. An error if it ends with another code than 0, or if the kernel
+/// warned.
+pub(crate) fn check(what: &Check<'_>, script: &str, show: &mut dyn FnMut(&str)) -> Result<()> {
     let machine = Machine {
+        emulator: archive::emulator()?,
         kernel: archive::kernel(None)?,
-        cpus,
-        icount: true,
-        timeout: Duration::from_secs(600),
+        cpus: what.cpus,
+        icount: Some(what.icount),
+        timeout: what.timeout,
     };
-    match machine.run(script, &build_programs()?)? {
+    let mut programs = build_programs()?;
+    programs.extend_from_slice(what.programs);
+    match machine.run(script, &programs, show)? {
         Outcome::Exited { code: 0, warnings } if warnings.is_empty() => Ok(()),
         Outcome::Exited { code: 0, warnings } => bail!("the kernel said: {}", warnings.join("\n")),
         Outcome::Exited { code, .. } => bail!("the checks ended with code {code}"),
         Outcome::Failed(why) => bail!("{why}"),
     }
+}
+
+pub(crate) fn print(line: &str) {
+    // The reader may have gone away: the command's exit code still counts.
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 /// Builds what the machine takes along, and returns the paths.
@@ -90,15 +114,19 @@ fn build_programs() -> Result<Vec<PathBuf>> {
         build.args(["--package", package]);
     }
     shell::run(&mut build).context("the programs for the virtual machine do not build")?;
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| shell::workspace().join("target"), PathBuf::from);
-    let release = target.join("release");
+    let release = target_dir().join("release");
     let this = std::env::current_exe().context("this program has no path")?;
     Ok(vec![release.join("scx_prorata"), release.join("prorata"), this])
 }
 
+/// Where cargo puts what it builds.
+pub(crate) fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| shell::workspace().join("target"), PathBuf::from)
+}
+
 /// Where kernels are kept: `$PRORATA_CACHE`, or `prorata` under the user's cache directory.
-fn cache_dir() -> Result<PathBuf> {
+pub(crate) fn cache_dir() -> Result<PathBuf> {
     if let Some(dir) = std::env::var_os("PRORATA_CACHE") {
         return Ok(PathBuf::from(dir));
     }

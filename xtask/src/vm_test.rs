@@ -4,16 +4,24 @@
 //! a command; a machine that ends with another code than 0, or whose kernel warns, fails.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::vm;
+use crate::vm::{self, Check};
+use crate::vm_stress;
 
-/// Shares may be so far from the entitled ones, in per mille, after [`SECONDS`]. Wide: the emulated
-/// cpus take turns for tens of milliseconds, which the kernel counts as run time; its own scheduler
-/// is off by 10 % here. What is exact is that every decision is the policy's.
-const SHARE_ERROR: u32 = 250;
+/// Shares may be so far from the entitled ones, in per mille, after [`SECONDS`]; a quantum is 28 per
+/// mille of what the lightest hog is entitled to.
+const SHARE_ERROR: u32 = 40;
 const SECONDS: u32 = 4;
+/// How far a hog may be behind its ideal at any time.
+const LAG_MS: u32 = 15;
+/// The policy under random disturbances, in virtual seconds, and how often its loader is killed.
+const STRESS_SECONDS: u64 = 10;
+const KILLS: u32 = 3;
+/// An instruction takes 4 ns: the emulated cpus are slow, and the host is done the sooner.
+const ICOUNT: u32 = 2;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {}
@@ -29,7 +37,9 @@ impl Args {
 pub(crate) fn run() -> Result<()> {
     for cpus in [1, 2] {
         eprintln!("xtask: in the kernel, {cpus} cpus");
-        vm::check(cpus, &checks())?;
+        let timeout = Duration::from_secs(900);
+        let what = Check { cpus, icount: ICOUNT, timeout, programs: &[] };
+        vm::check(&what, &checks(), &mut vm::print)?;
     }
     Ok(())
 }
@@ -40,7 +50,7 @@ fn checks() -> String {
     [
         "set -e",
         &format!(
-            "xtask guest mix --seconds {SECONDS} --share-error {SHARE_ERROR} \
+            "xtask guest mix --seconds {SECONDS} --share-error {SHARE_ERROR} --lag {LAG_MS} \
              --under 'scx_prorata --record /tmp/recording'"
         ),
         "prorata verify /tmp/recording",
@@ -57,6 +67,8 @@ fn checks() -> String {
         // A loader that is killed leaves the machine to the kernel.
         "kill -KILL $LOADER",
         "while ! grep -q disabled /sys/kernel/sched_ext/state; do sleep 0.1; done",
+        &vm_stress::stress("gr3", STRESS_SECONDS, 1),
+        &vm_stress::kill("gr3", KILLS),
     ]
     .join("\n")
 }

@@ -1,6 +1,6 @@
 //! Received service against the ideal, from the record of switches.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use prorata::Weight;
 use prorata::weights;
@@ -15,6 +15,10 @@ pub(crate) struct Service {
     pub(crate) ideal: Vec<f64>,
     /// The furthest that a hog was behind its ideal service at any time, in ms.
     pub(crate) largest_lag_ms: f64,
+    /// What all hogs received together, in ms.
+    pub(crate) total_ms: f64,
+    /// Groups of hogs whose feasible weights are of one order, as GR3 has them.
+    groups: usize,
 }
 
 impl Service {
@@ -23,38 +27,54 @@ impl Service {
         let errors = self.shares.iter().zip(&self.ideal).map(|(got, due)| (got / due - 1.0).abs());
         errors.fold(0.0, f64::max)
     }
+
+    /// The part of the lightest hog's entitled service that `ms` are: shares cannot be told better
+    /// than by a quantum.
+    pub(crate) fn part_of_least(&self, ms: f64) -> f64 {
+        ms / (self.ideal.iter().copied().fold(1.0, f64::min) * self.total_ms)
+    }
+
+    /// How far a hog may be behind its ideal under GR3, on any number of cpus, in quanta: the lower
+    /// bound of theorems 1 and 2, for the hog of the largest share.
+    pub(crate) fn bound_of_gr3(&self) -> f64 {
+        let largest = self.ideal.iter().copied().fold(0.0, f64::max);
+        let groups = self.groups as f64;
+        4.0 + (groups - 1.0) * (groups - 2.0).max(0.0) / 2.0 * largest
+    }
 }
 
-/// The service of `hogs` (pid and weight), which were all runnable from the first switch to one of
-/// them on. The ideal of a hog is its share of what all hogs together received until then, so that
-/// what else runs on the machine takes from all alike.
-pub(crate) fn measure(switches: &[Switch], hogs: &[(u32, u32)], cpus: usize) -> Service {
-    let ideal = shares_by_weight(hogs, cpus);
+/// The service of `hogs` (pid and weight), which are all runnable from `from_us` on. The ideal of a
+/// hog is its share of what all hogs together received until then, so that what else runs on the
+/// machine takes from all alike.
+pub(crate) fn measure(
+    switches: &[Switch],
+    hogs: &[(u32, u32)],
+    cpus: usize,
+    from_us: u64,
+) -> Service {
+    let (ideal, groups) = shares_by_weight(hogs, cpus);
     let index: HashMap<u32, usize> = hogs.iter().map(|hog| hog.0).zip(0..).collect();
     let mut meter = Meter { received: vec![0.0; hogs.len()], since: HashMap::new() };
     let mut largest_lag = 0.0f64;
-    // Hogs start up one after another: count from when all of them have run.
-    let mut unseen: Vec<u32> = hogs.iter().map(|hog| hog.0).collect();
     for switch in switches {
-        unseen.retain(|&pid| pid != switch.to);
+        // Nothing is received before the start: `since` is never before it.
         meter.advance(switch.at_us);
-        if !unseen.is_empty() {
-            meter.received.fill(0.0);
-        } else if let Some(&hog) = index.get(&switch.to) {
+        if let Some(&hog) = index.get(&switch.to) {
             // A hog is furthest behind just before it runs.
             let total: f64 = meter.received.iter().sum();
             largest_lag = largest_lag.max(total * ideal[hog] - meter.received[hog]);
         }
         meter.since.remove(&switch.cpu);
         if let Some(&hog) = index.get(&switch.to) {
-            meter.since.insert(switch.cpu, (hog, switch.at_us));
+            meter.since.insert(switch.cpu, (hog, switch.at_us.max(from_us)));
         }
     }
     let total: f64 = meter.received.iter().sum();
     let behind_at_end = ideal.iter().zip(&meter.received).map(|(due, got)| total * due - got);
     largest_lag = behind_at_end.fold(largest_lag, f64::max);
     let shares = meter.received.iter().map(|got| got / total).collect();
-    Service { shares, ideal, largest_lag_ms: largest_lag / 1000.0 }
+    let (largest_lag_ms, total_ms) = (largest_lag / 1000.0, total / 1000.0);
+    Service { shares, ideal, largest_lag_ms, total_ms, groups }
 }
 
 /// Received time in µs, brought up to date at every switch.
@@ -73,14 +93,19 @@ impl Meter {
     }
 }
 
-fn shares_by_weight(hogs: &[(u32, u32)], cpus: usize) -> Vec<f64> {
+/// The hogs' shares, and the number of their groups.
+fn shares_by_weight(hogs: &[(u32, u32)], cpus: usize) -> (Vec<f64>, usize) {
     let weight = |&(_, weight): &(u32, u32)| Weight::new(weight).expect("a weight is above 0");
     let mut sorted: Vec<Weight> = hogs.iter().map(weight).collect();
     sorted.sort_unstable_by(|a, b| b.cmp(a));
     let cap = weights::sorted(&sorted, cpus);
+    // Times a common denominator, which is what a weight of 1 counts for.
+    let one = cap.effective(Weight::ONE);
     let effective: Vec<f64> = hogs.iter().map(|hog| cap.effective(weight(hog)) as f64).collect();
+    let orders: HashSet<u32> =
+        hogs.iter().map(|hog| (cap.effective(weight(hog)) / one).ilog2()).collect();
     let total: f64 = effective.iter().sum();
-    effective.iter().map(|weight| weight / total).collect()
+    (effective.iter().map(|weight| weight / total).collect(), orders.len())
 }
 
 #[cfg(test)]
@@ -99,13 +124,21 @@ mod tests {
             switches.push(switch(turn * 10_000, 0, from, to));
         }
         switches.push(switch(90_000 + 10_000, 0, 2, 0));
-        let service = measure(&switches, &[(1, 5), (2, 5)], 1);
+        let service = measure(&switches, &[(1, 5), (2, 5)], 1, 0);
         assert!((service.largest_lag_ms - 5.0).abs() < 1e-9, "{}", service.largest_lag_ms);
     }
 
     #[test]
+    fn what_was_received_before_the_start_does_not_count() {
+        let switches = [switch(0, 0, 0, 1), switch(50, 0, 1, 2), switch(80, 0, 2, 0)];
+        let service = measure(&switches, &[(1, 5), (2, 5)], 1, 40);
+        assert_eq!(service.shares, [0.25, 0.75]);
+        assert!((service.total_ms - 0.04).abs() < 1e-9);
+    }
+
+    #[test]
     fn an_infeasible_weight_is_due_one_cpu() {
-        let shares = shares_by_weight(&[(1, 9), (2, 1), (3, 1)], 2);
-        assert_eq!(shares, [0.5, 0.25, 0.25]);
+        let (shares, groups) = shares_by_weight(&[(1, 9), (2, 1), (3, 1)], 2);
+        assert_eq!((shares, groups), (vec![0.5, 0.25, 0.25], 2));
     }
 }

@@ -9,24 +9,43 @@ use anyhow::{Context, Result, ensure};
 use super::hogs::Hogs;
 use super::ideal::{self, Service};
 use super::scheduler::Scheduler;
-use super::trace;
+use super::{system, trace};
+use crate::report::ShareRow;
 
 /// A mix of hogs by nice value.
 struct Mix {
     name: &'static str,
-    cpus: u32,
+    cpus: &'static [usize],
     nice_values: &'static [i32],
+    /// That many more hogs of nice 11, which weigh a thousandth of nice -20.
+    light: usize,
 }
 
-/// The mixes of the report.
+/// Few hogs, whose shares are large beside a quantum.
 const MIXES: &[Mix] = &[
-    Mix { name: "3 equal", cpus: 1, nice_values: &[0, 0, 0] },
-    Mix { name: "nice 0, 5, 10", cpus: 1, nice_values: &[0, 5, 10] },
-    Mix { name: "3 equal", cpus: 2, nice_values: &[0, 0, 0] },
-    Mix { name: "nice 0 x4, 5, 5, 10", cpus: 2, nice_values: &[0, 0, 0, 0, 5, 5, 10] },
-    Mix { name: "infeasible: nice -10, 0, 0", cpus: 2, nice_values: &[-10, 0, 0] },
-    Mix { name: "7 equal", cpus: 4, nice_values: &[0; 7] },
-    Mix { name: "infeasible: nice -20, 0 x6", cpus: 4, nice_values: &[-20, 0, 0, 0, 0, 0, 0] },
+    Mix { name: "3 equal", cpus: &[1, 2], nice_values: &[0, 0, 0], light: 0 },
+    Mix { name: "nice 0, 5, 10", cpus: &[1], nice_values: &[0, 5, 10], light: 0 },
+    Mix {
+        name: "nice 0 x4, 5, 5, 10",
+        cpus: &[2, 4],
+        nice_values: &[0, 0, 0, 0, 5, 5, 10],
+        light: 0,
+    },
+    Mix { name: "infeasible: nice -10, 0, 0", cpus: &[2], nice_values: &[-10, 0, 0], light: 0 },
+    Mix { name: "7 equal", cpus: &[4], nice_values: &[0; 7], light: 0 },
+    Mix {
+        name: "infeasible: nice -20, 0 x6",
+        cpus: &[4],
+        nice_values: &[-20, 0, 0, 0, 0, 0, 0],
+        light: 0,
+    },
+];
+
+/// Hogs whose shares are below a quantum in the time of the measurement.
+const EXTREMES: &[Mix] = &[
+    Mix { name: "nice -20, 19", cpus: &[1], nice_values: &[-20, 19], light: 0 },
+    Mix { name: "nice -20, 19, 19", cpus: &[2], nice_values: &[-20, 19, 19], light: 0 },
+    Mix { name: "1000 : 1 x49", cpus: &[1, 2, 4], nice_values: &[-20], light: 49 },
 ];
 
 /// Weights of nice −20 … 19 (the kernel's sched_prio_to_weight).
@@ -44,58 +63,70 @@ pub(crate) struct Args {
     /// A scheduler's command line, or `eevdf`; may be repeated.
     #[arg(long = "under", required = true)]
     schedulers: Vec<String>,
+    /// Also hogs whose shares are below a quantum.
+    #[arg(long)]
+    extremes: bool,
     /// Fail if a share is further than this from the entitled one, in per mille.
     #[arg(long)]
     share_error: Option<u32>,
+    /// Fail if a hog is further behind than this at any time, in ms.
+    #[arg(long)]
+    lag: Option<u32>,
 }
 
 impl Args {
     /// All mixes for this number of cpus, under each scheduler.
     pub(crate) fn execute(self) -> Result<ExitCode> {
+        system::become_real_time()?;
         let cpus = thread::available_parallelism()?.get();
-        for scheduler in &self.schedulers {
-            for mix in MIXES.iter().filter(|mix| mix.cpus as usize == cpus) {
-                let service = run(mix, scheduler, Duration::from_secs(self.seconds))
-                    .with_context(|| format!("{} under {scheduler}", mix.name))?;
-                let error = service.worst_relative_error();
-                println!(
-                    "{cpus} | {} | {scheduler} | {:.1} ms | {:.2} % | {}",
-                    mix.name,
-                    service.largest_lag_ms,
-                    error * 100.0,
-                    shares(&service)
-                );
-                let limit = self.share_error.map_or(f64::INFINITY, |e| f64::from(e) / 1000.0);
-                ensure!(
-                    error <= limit,
-                    "{} under {scheduler}: a share is {:.1} % off",
-                    mix.name,
-                    error * 100.0
-                );
+        let extremes = if self.extremes { EXTREMES } else { &[] };
+        for mix in MIXES.iter().chain(extremes).filter(|mix| mix.cpus.contains(&cpus)) {
+            for scheduler in &self.schedulers {
+                let row = self.measure(mix, scheduler, cpus);
+                row.with_context(|| format!("{} under {scheduler}", mix.name))?.print();
             }
         }
         Ok(ExitCode::SUCCESS)
     }
+
+    fn measure(&self, mix: &Mix, scheduler: &str, cpus: usize) -> Result<ShareRow> {
+        let service = run(mix, scheduler, cpus, Duration::from_secs(self.seconds))?;
+        let error = service.worst_relative_error();
+        let row = ShareRow {
+            cpus,
+            mix: mix.name.to_string(),
+            scheduler: scheduler.to_string(),
+            seconds: self.seconds,
+            share_error_percent: error * 100.0,
+            quantum_percent: service.part_of_least(5.0) * 100.0,
+            largest_lag_ms: service.largest_lag_ms,
+            gr3_bound_ms: service.bound_of_gr3() * 5.0,
+            shares: service.shares,
+        };
+        let limit = self.share_error.map_or(f64::INFINITY, |e| f64::from(e) / 1000.0);
+        ensure!(error <= limit, "a share is {:.1} % off", error * 100.0);
+        let lag_ms = row.largest_lag_ms;
+        ensure!(lag_ms <= self.lag.map_or(f64::INFINITY, f64::from), "a hog lags {lag_ms:.1} ms");
+        Ok(row)
+    }
 }
 
-fn shares(service: &Service) -> String {
-    let share = |share: &f64| format!("{share:.3}");
-    service.shares.iter().map(share).collect::<Vec<_>>().join(" ")
-}
-
-fn run(mix: &Mix, scheduler: &str, length: Duration) -> Result<Service> {
-    let cpus = thread::available_parallelism()?.get();
+fn run(mix: &Mix, scheduler: &str, cpus: usize, length: Duration) -> Result<Service> {
+    let nice_values = [mix.nice_values, &vec![11; mix.light]].concat();
     let scheduler = Scheduler::start(scheduler)?;
-    let mut hogs = Hogs::new(mix.nice_values)?;
+    let mut hogs = Hogs::new(&nice_values)?;
     thread::sleep(Duration::from_millis(300));
     trace::start()?;
     hogs.start();
+    let from_us = system::monotonic_us();
     thread::sleep(length);
-    let switches = trace::stop()?;
+    trace::stop()?;
     let weight = |nice: &i32| WEIGHT_OF_NICE[usize::try_from(nice + 20).expect("nice is -20..19")];
-    let pids = hogs.pids().into_iter();
-    let hogs_of: Vec<(u32, u32)> = pids.zip(mix.nice_values.iter().map(weight)).collect();
+    let hogs_of: Vec<(u32, u32)> =
+        hogs.pids().into_iter().zip(nice_values.iter().map(weight)).collect();
+    // Reading the trace takes its time; a scheduler's own record would count it as lag.
     drop(hogs);
+    let switches = trace::read()?;
     scheduler.stop()?;
-    Ok(ideal::measure(&switches, &hogs_of, cpus))
+    Ok(ideal::measure(&switches, &hogs_of, cpus, from_us))
 }

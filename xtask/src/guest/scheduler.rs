@@ -69,6 +69,34 @@ impl Scheduler {
     }
 }
 
+impl Scheduler {
+    /// Waits until it schedules again after the kernel has unloaded it for hotplug.
+    pub(crate) fn wait_again(&self) -> Result<()> {
+        wait_for_state(true)
+    }
+
+    /// Kills the loader without a warning, and waits until the kernel's own scheduler is back.
+    pub(crate) fn kill(mut self) -> Result<()> {
+        if let Some(mut loader) = self.loader.take() {
+            loader.kill()?;
+            loader.wait()?;
+        }
+        wait_for_state(false)
+    }
+}
+
+fn wait_for_state(enabled: bool) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while is_enabled() != enabled {
+        if Instant::now() > deadline {
+            let said = fs::read_to_string("/tmp/loader.log").unwrap_or_default();
+            bail!("a scheduler should be enabled ({enabled}):\n{}", said.trim_end());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
 impl Drop for Scheduler {
     fn drop(&mut self) {
         if let Some(loader) = &mut self.loader {

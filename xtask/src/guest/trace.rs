@@ -28,10 +28,14 @@ pub(crate) fn start() -> Result<()> {
     write("tracing_on", "1")
 }
 
-/// Ends the recording and returns it, in order of time.
-pub(crate) fn stop() -> Result<Vec<Switch>> {
+/// Ends the recording.
+pub(crate) fn stop() -> Result<()> {
     write("tracing_on", "0")?;
-    write("events/sched/sched_switch/enable", "0")?;
+    write("events/sched/sched_switch/enable", "0")
+}
+
+/// What was recorded, in order of time.
+pub(crate) fn read() -> Result<Vec<Switch>> {
     let text = fs::read_to_string(format!("{TRACING}/trace"))?;
     if text.contains("LOST") {
         bail!("the kernel's trace buffer was too small for this load");

@@ -62,6 +62,42 @@ pub(crate) fn busybox() -> Result<PathBuf> {
     found().context("the package busybox-static holds no busybox")
 }
 
+/// QEMU, with the libraries and the firmware of its own release.
+pub(crate) struct Emulator {
+    root: PathBuf,
+}
+
+impl Emulator {
+    /// The command that runs it, whatever libraries the host has.
+    pub(crate) fn command(&self) -> Command {
+        let libraries = self.root.join("usr/lib/x86_64-linux-gnu");
+        let mut command = Command::new(libraries.join("ld-linux-x86-64.so.2"));
+        command.arg("--library-path").arg(&libraries).arg(self.program());
+        for firmware in ["usr/share/seabios", "usr/share/qemu"] {
+            command.arg("-L").arg(self.root.join(firmware));
+        }
+        command
+    }
+
+    fn program(&self) -> PathBuf {
+        self.root.join("usr/bin/qemu-system-x86_64")
+    }
+}
+
+/// Always the same release of QEMU, so that instruction counts are comparable; and no older one:
+/// before 8.0 the first of several cpus keeps the others from running when time is instructions.
+pub(crate) fn emulator() -> Result<Emulator> {
+    let emulator = Emulator { root: cache_dir()?.join("qemu") };
+    if !emulator.program().is_file() {
+        eprintln!("xtask: fetching qemu-system-x86");
+        // A half-unpacked emulator must not look like one.
+        let partial = cache_dir()?.join(".partial-qemu");
+        Apt::prepare()?.unpack_with_libraries("qemu-system-x86", &partial)?;
+        fs::rename(&partial, &emulator.root)?;
+    }
+    Ok(emulator)
+}
+
 fn cached(kernels: &Path, beginning: &str) -> Result<Option<Kernel>> {
     let Ok(entries) = fs::read_dir(kernels) else { return Ok(None) };
     let mut releases: Vec<String> = entries
@@ -194,6 +230,24 @@ impl Apt {
             .collect();
         packages.sort_by_key(|package| numbers(release_of(package)));
         Ok(packages)
+    }
+
+    /// Fetches `package` and all that it depends on, and unpacks them into `dir`.
+    fn unpack_with_libraries(&self, package: &str, dir: &Path) -> Result<()> {
+        let archives = self.root.join("closure");
+        fs::create_dir_all(archives.join("partial"))?;
+        let mut fetch = self.command("apt-get");
+        fetch.args(["-qq", "--yes", "--no-install-recommends", "--download-only"]);
+        fetch.arg("-o").arg(format!("Dir::Cache::archives={}", archives.display()));
+        shell::output(fetch.args(["install", package]))?;
+        fs::create_dir_all(dir)?;
+        for file in fs::read_dir(&archives)? {
+            let file = file?.path();
+            if file.extension().is_some_and(|extension| extension == "deb") {
+                shell::output(Command::new("dpkg-deb").arg("--extract").arg(&file).arg(dir))?;
+            }
+        }
+        Ok(fs::remove_dir_all(&archives)?)
     }
 
     /// Fetches `package` and unpacks it into `dir`.

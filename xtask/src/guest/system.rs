@@ -1,0 +1,68 @@
+//! System calls that the standard library has no name for.
+
+use std::io;
+use std::mem;
+
+use anyhow::{Context, Result};
+
+/// Makes the calling thread one of real time, which runs when it wants to, whatever else is
+/// runnable; its children are ordinary again.
+pub(crate) fn become_real_time() -> Result<()> {
+    set_real_time(0, true)
+}
+
+/// Makes a process (0: the calling thread) one of real time, or an ordinary one.
+pub(crate) fn set_real_time(pid: u32, real_time: bool) -> Result<()> {
+    let (policy, sched_priority) =
+        if real_time { (libc::SCHED_FIFO, 10) } else { (libc::SCHED_OTHER, 0) };
+    let parameter = libc::sched_param { sched_priority };
+    let policy = policy | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the pointer is to a live struct, which the call reads.
+    let result =
+        unsafe { libc::sched_setscheduler(pid.cast_signed(), policy, &raw const parameter) };
+    check(result).context("cannot change a scheduling class")
+}
+
+/// Gives a process a nice value.
+pub(crate) fn set_nice(pid: u32, nice: i32) -> Result<()> {
+    // SAFETY: the call takes plain numbers.
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, pid, nice) };
+    check(result).with_context(|| format!("cannot renice {pid}"))
+}
+
+/// Binds the calling thread to one cpu.
+pub(crate) fn bind_to(cpu: usize) -> Result<()> {
+    bind(0, |other| other == cpu, cpu + 1)
+}
+
+/// Binds a process (0: the calling thread) to the cpus below `cpus` that are `wanted`; to all of
+/// them if none is.
+pub(crate) fn bind(pid: u32, mut wanted: impl FnMut(usize) -> bool, cpus: usize) -> Result<()> {
+    let mut chosen: Vec<usize> = (0..cpus).filter(|&cpu| wanted(cpu)).collect();
+    if chosen.is_empty() {
+        chosen = (0..cpus).collect();
+    }
+    // SAFETY: a cpu set is plain numbers; zero is the empty set, and CPU_SET checks its range.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = mem::zeroed();
+        chosen.iter().for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
+        set
+    };
+    let size = mem::size_of_val(&set);
+    // SAFETY: the pointer is to a live set of that size.
+    let result = unsafe { libc::sched_setaffinity(pid.cast_signed(), size, &raw const set) };
+    check(result).with_context(|| format!("cannot bind {pid} to cpus {chosen:?}"))
+}
+
+/// The clock of the kernel's trace (`mono`), in µs.
+pub(crate) fn monotonic_us() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live struct, which the call fills.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    let (seconds, ns) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
+    seconds * 1_000_000 + ns / 1000
+}
+
+fn check(result: i32) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

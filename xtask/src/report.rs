@@ -1,0 +1,157 @@
+//! What is measured in the virtual machine: rows that the guest prints and the host collects.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+/// A line of the guest's output that is a row; other lines are none.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Row {
+    Share(ShareRow),
+    Cost(CostRow),
+}
+
+/// How a scheduler shared cpus among hogs.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ShareRow {
+    pub(crate) cpus: usize,
+    pub(crate) mix: String,
+    pub(crate) scheduler: String,
+    pub(crate) seconds: u64,
+    /// The largest |received − entitled| / entitled of a share.
+    pub(crate) share_error_percent: f64,
+    /// What 5 ms are of the service that the lightest hog is entitled to.
+    pub(crate) quantum_percent: f64,
+    /// The furthest that a hog was behind its ideal service.
+    pub(crate) largest_lag_ms: f64,
+    /// What GR3's theorems allow for this mix, with quanta of 5 ms.
+    pub(crate) gr3_bound_ms: f64,
+    /// Received, in the order of the mix.
+    pub(crate) shares: Vec<f64>,
+}
+
+/// What a scheduler cost.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct CostRow {
+    pub(crate) cpus: usize,
+    pub(crate) scheduler: String,
+    pub(crate) hackbench_s: f64,
+    /// A switch between two threads of one cpu that send each other a byte, all in all.
+    pub(crate) switch_instructions: Option<f64>,
+    /// Runnable hogs, and what the end of a slice costs beyond the tick, interrupt and switch
+    /// included.
+    pub(crate) turn_instructions: Vec<(usize, f64)>,
+}
+
+impl Row {
+    /// The row that a line of output is, if it is one.
+    pub(crate) fn parse(line: &str) -> Option<Row> {
+        serde_json::from_str(line).ok()
+    }
+
+    fn print(&self) {
+        println!("{}", serde_json::to_string(self).expect("rows have no maps"));
+    }
+}
+
+impl ShareRow {
+    pub(crate) fn print(self) {
+        Row::Share(self).print();
+    }
+}
+
+impl CostRow {
+    pub(crate) fn print(self) {
+        Row::Cost(self).print();
+    }
+}
+
+/// The rows as Markdown.
+pub(crate) fn markdown(rows: &[Row]) -> String {
+    let mut text = String::new();
+    let shares: Vec<&ShareRow> = rows
+        .iter()
+        .filter_map(|row| if let Row::Share(row) = row { Some(row) } else { None })
+        .collect();
+    if !shares.is_empty() {
+        share_table(&mut text, &shares);
+    }
+    let costs: Vec<&CostRow> = rows
+        .iter()
+        .filter_map(|row| if let Row::Cost(row) = row { Some(row) } else { None })
+        .collect();
+    if !costs.is_empty() {
+        cost_table(&mut text, &costs);
+    }
+    text
+}
+
+fn share_table(text: &mut String, rows: &[&ShareRow]) {
+    let mut line = |words: String| text.write_str(&(words + "\n")).expect("a string takes all");
+    line(
+        "| cpus | mix | scheduler | largest lag, ms | bound of GR3, ms | share error | 5 ms are |"
+            .into(),
+    );
+    line("|---|---|---|---|---|---|---|".into());
+    for row in rows {
+        line(format!(
+            "| {} | {} | {} | {:.1} | {:.0} | {:.2} % | {:.2} % |",
+            row.cpus,
+            row.mix,
+            row.scheduler,
+            row.largest_lag_ms,
+            row.gr3_bound_ms,
+            row.share_error_percent,
+            row.quantum_percent,
+        ));
+    }
+    line(String::new());
+}
+
+fn cost_table(text: &mut String, rows: &[&CostRow]) {
+    let mut line = |words: String| text.write_str(&(words + "\n")).expect("a string takes all");
+    line(
+        "| cpus | scheduler | switch | turn of 2 | of 10 | of 100 | of 1000 | hackbench, s |"
+            .into(),
+    );
+    line("|---|---|---|---|---|---|---|---|".into());
+    for row in rows {
+        let count = |count: Option<f64>| count.map_or("–".into(), |n| format!("{n:.0}"));
+        let turn = |hogs| {
+            count(row.turn_instructions.iter().find(|turn| turn.0 == hogs).map(|turn| turn.1))
+        };
+        line(format!(
+            "| {} | {} | {} | {} | {} | {} | {} | {:.3} |",
+            row.cpus,
+            row.scheduler,
+            count(row.switch_instructions),
+            turn(2),
+            turn(10),
+            turn(100),
+            turn(1000),
+            row.hackbench_s
+        ));
+    }
+    line(String::new());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_survives_the_way_to_the_host() {
+        let row = CostRow {
+            cpus: 1,
+            scheduler: "eevdf".into(),
+            hackbench_s: 1.5,
+            switch_instructions: Some(5622.0),
+            turn_instructions: vec![(2, 9000.0)],
+        };
+        let line = serde_json::to_string(&Row::Cost(row)).unwrap();
+        let table = markdown(&[Row::parse(&line).unwrap()]);
+        assert!(table.contains("| 1 | eevdf | 5622 | 9000 | – | – | – | 1.500 |"), "{table}");
+        assert!(Row::parse("loading").is_none());
+    }
+}
