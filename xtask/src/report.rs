@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Row {
     Share(ShareRow),
     Cost(CostRow),
+    Failure(Failure),
 }
 
 /// How a scheduler shared cpus among hogs.
@@ -42,6 +43,27 @@ pub(crate) struct CostRow {
     /// Runnable hogs, and what the end of a slice costs beyond the tick, interrupt and switch
     /// included.
     pub(crate) turn_instructions: Vec<(usize, f64)>,
+}
+
+/// A scheduler that did not live through a measurement.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Failure {
+    pub(crate) cpus: usize,
+    pub(crate) why: String,
+}
+
+impl Failure {
+    /// The measurement, and the last thing that the loader said.
+    pub(crate) fn of(cpus: usize, error: &anyhow::Error) -> Failure {
+        let said = format!("{error:#}");
+        let (first, last) = (said.lines().next(), said.lines().last());
+        let why = format!("{} … {}", first.unwrap_or_default(), last.unwrap_or_default());
+        Failure { cpus, why }
+    }
+
+    pub(crate) fn print(self) {
+        Row::Failure(self).print();
+    }
 }
 
 impl Row {
@@ -83,6 +105,11 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
         .collect();
     if !costs.is_empty() {
         cost_table(&mut text, &costs);
+    }
+    for row in rows {
+        if let Row::Failure(Failure { cpus, why }) = row {
+            writeln!(text, "* {cpus} cpus: {why}").expect("a string takes all");
+        }
     }
     text
 }

@@ -53,7 +53,7 @@ impl Args {
         for &cpus in &self.cpus {
             if !self.only_costs {
                 let seconds = self.seconds;
-                let script = format!("xtask guest mix --seconds {seconds} --extremes");
+                let script = format!("xtask guest mix --seconds {seconds} --extremes --go-on");
                 self.collect(cpus, ICOUNT_OF_SHARES, &script, &programs, &mut rows)?;
             }
             // With more cpus than two, what costs vary by is what the cpus do at a time.

@@ -10,7 +10,7 @@ use super::hogs::Hogs;
 use super::ideal::{self, Service};
 use super::scheduler::Scheduler;
 use super::{system, trace};
-use crate::report::ShareRow;
+use crate::report::{Failure, ShareRow};
 
 /// A mix of hogs by nice value.
 struct Mix {
@@ -66,6 +66,9 @@ pub(crate) struct Args {
     /// Also hogs whose shares are below a quantum.
     #[arg(long)]
     extremes: bool,
+    /// Report a scheduler that ends, and go on with the next.
+    #[arg(long)]
+    go_on: bool,
     /// Fail if a share is further than this from the entitled one, in per mille.
     #[arg(long)]
     share_error: Option<u32>,
@@ -83,7 +86,12 @@ impl Args {
         for mix in MIXES.iter().chain(extremes).filter(|mix| mix.cpus.contains(&cpus)) {
             for scheduler in &self.schedulers {
                 let row = self.measure(mix, scheduler, cpus);
-                row.with_context(|| format!("{} under {scheduler}", mix.name))?.print();
+                match row.with_context(|| format!("{} under {scheduler}", mix.name)) {
+                    Ok(row) => row.print(),
+                    // A scheduler that the kernel threw out is a result, and the next one's turn.
+                    Err(why) if self.go_on => Failure::of(cpus, &why).print(),
+                    Err(why) => return Err(why),
+                }
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -63,6 +63,11 @@ static s32 task_begin(struct task_struct *p, bool forked)
 	unsigned long flags;
 
 	use_arena();
+	scx_bpf_task_set_dsq_vtime(p, 0);
+	own = bpf_task_acquire(p);
+	/* It is dead already; all it has to do is to switch away. */
+	if (!own)
+		return 0;
 	if (forked) {
 		parent = bpf_get_current_task_btf();
 		parent_id = slot_of(parent);
@@ -80,14 +85,10 @@ static s32 task_begin(struct task_struct *p, bool forked)
 	}
 	unlock_irq(flags);
 	scx_bpf_task_set_dsq_vtime(p, ((u64)id + 1) & 0xffffffff);
-	if (id == NIL)
-		return 0;
 	ref = bpf_map_lookup_elem(&task_refs, &id);
-	own = bpf_task_acquire(p);
-	if (!ref || !own) {
-		if (own)
-			bpf_task_release(own);
-		return -ENOENT;
+	if (id == NIL || !ref) {
+		bpf_task_release(own);
+		return 0;
 	}
 	old = bpf_kptr_xchg(&ref->task, own);
 	if (old)
