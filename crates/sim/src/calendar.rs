@@ -5,7 +5,7 @@
 //! digit: that digit's place is its *level*, its value its *slot*. The earliest entry is in the
 //! first slot of the lowest level; when a slot of a higher level is opened, its earliest time
 //! becomes the current time and the rest falls to lower levels. An entry falls at most once per
-//! level, a slot with one entry is answered at once: O(1) for all that a simulation does.
+//! level: O(1) for all that a simulation does.
 
 use prorata::Nanos;
 
@@ -37,6 +37,8 @@ pub struct Calendar {
     levels: Box<[Level; LEVELS]>,
     /// Bit l: level l holds an entry.
     occupied: u8,
+    /// The earliest time of all entries; `Nanos::MAX` if there is none.
+    next_ns: Nanos,
     entries: Vec<Entry>,
 }
 
@@ -50,6 +52,7 @@ impl Calendar {
             now_ns: 0,
             levels: Box::new(std::array::from_fn(|_| level())),
             occupied: 0,
+            next_ns: Nanos::MAX,
             entries: vec![Entry { at_ns: 0, next: NIL }; size],
         }
     }
@@ -59,6 +62,12 @@ impl Calendar {
     #[inline]
     pub fn insert(&mut self, entry: u32, at_ns: Nanos) {
         debug_assert!(at_ns >= self.now_ns, "{at_ns} is past at {}", self.now_ns);
+        self.next_ns = self.next_ns.min(at_ns);
+        self.put(entry, at_ns);
+    }
+
+    #[inline]
+    fn put(&mut self, entry: u32, at_ns: Nanos) {
         let differing = 63 - ((at_ns ^ self.now_ns) | 1).leading_zeros();
         let level = differing / DIGIT_BITS;
         let slot = usize::from((at_ns >> (level * DIGIT_BITS)).to_le_bytes()[0]);
@@ -78,27 +87,29 @@ impl Calendar {
         if self.occupied == 0 {
             return None;
         }
+        self.now_ns = self.next_ns;
         let mut entry = self.open(self.occupied.trailing_zeros() as usize);
-        let first = self.entries[entry as usize];
-        if first.next == NIL {
-            self.now_ns = first.at_ns;
-            due.push(entry);
-            return Some(self.now_ns);
-        }
-        self.now_ns = self.earliest(entry);
         while entry != NIL {
             let Entry { at_ns, next } = self.entries[entry as usize];
             if at_ns == self.now_ns {
                 due.push(entry);
             } else {
-                self.insert(entry, at_ns);
+                self.put(entry, at_ns);
             }
             entry = next;
         }
         if due.len() > 1 {
             due.sort_unstable();
         }
+        self.next_ns = self.earliest();
         Some(self.now_ns)
+    }
+
+    /// The earliest time of all entries; `Nanos::MAX` if there is none.
+    #[inline]
+    #[must_use]
+    pub fn next_ns(&self) -> Nanos {
+        self.next_ns
     }
 
     /// Empties the first slot of level `l`, which is occupied, and returns its list.
@@ -116,7 +127,13 @@ impl Calendar {
         std::mem::replace(&mut level.head[slot], NIL)
     }
 
-    fn earliest(&self, mut entry: u32) -> Nanos {
+    /// Walks through the first slot of the lowest level.
+    fn earliest(&self) -> Nanos {
+        let Some(level) = self.levels.get(self.occupied.trailing_zeros() as usize) else {
+            return Nanos::MAX;
+        };
+        let word = level.words.trailing_zeros() as usize;
+        let mut entry = level.head[word * 64 + level.occupied[word].trailing_zeros() as usize];
         let mut earliest = Nanos::MAX;
         while entry != NIL {
             let Entry { at_ns, next } = self.entries[entry as usize];
@@ -149,6 +166,8 @@ mod tests {
             }
             let mut lengths = lengths.into_iter();
             let mut due = vec![];
+            let next = |heap: &BinaryHeap<Reverse<(u64, u32)>>| heap.peek().map_or(u64::MAX, |e| e.0.0);
+            prop_assert_eq!(calendar.next_ns(), next(&heap));
             while let Some(now_ns) = calendar.pop(&mut due) {
                 for &entry in &due {
                     prop_assert_eq!(heap.pop(), Some(Reverse((now_ns, entry))));
@@ -159,6 +178,7 @@ mod tests {
                     calendar.insert(entry, at_ns);
                     heap.push(Reverse((at_ns, entry)));
                 }
+                prop_assert_eq!(calendar.next_ns(), next(&heap));
             }
             prop_assert!(heap.is_empty());
         }

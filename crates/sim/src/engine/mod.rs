@@ -7,7 +7,7 @@
 //! one outcome.
 
 use prorata::ideal::ServiceErrors;
-use prorata::{CpuId, Nanos, Policy, TaskId};
+use prorata::{CpuId, Nanos, Policy, TaskId, Weight};
 
 use crate::calendar::Calendar;
 use crate::machine::{IdleLook, Machine};
@@ -17,10 +17,12 @@ use crate::random::Random;
 use crate::workload::{Group, Missed, Op, Workload};
 
 mod cpu_set;
+mod ends;
 mod latency;
 mod resources;
 
 use cpu_set::CpuSet;
+use ends::Ends;
 pub(crate) use latency::{Latencies, Waits};
 use resources::Resources;
 
@@ -121,7 +123,8 @@ pub struct Engine<'w, P, O> {
     policy: P,
     observer: O,
     errors: ServiceErrors,
-    /// Entries: cpu c's run ends (c), cpu c looks while idle (P + c), task t wakes (2·P + t).
+    ends: Ends,
+    /// Entries: cpu c looks while idle (c), task t wakes (P + t).
     calendar: Calendar,
     now_ns: Nanos,
     tasks: Vec<Task>,
@@ -173,6 +176,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             policy,
             observer,
             errors: ServiceErrors::new(machine.cpus),
+            ends: Ends::new(machine.cpus),
             calendar: Calendar::new(0),
             now_ns: 0,
             tasks: Vec::new(),
@@ -197,7 +201,12 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         let tasks = self.workload.tasks() as usize;
         self.tasks.reserve_exact(tasks);
         self.errors.reserve(tasks);
-        self.calendar = Calendar::new(2 * self.machine.cpus + tasks);
+        self.calendar = Calendar::new(self.machine.cpus + tasks);
+        // The last task makes the policy's tables as long as they will be: no growing, no slack.
+        if let Some(last) = (tasks as u32).checked_sub(1) {
+            self.policy.add(TaskId(last), Weight::ONE);
+            self.policy.remove(TaskId(last), 0);
+        }
         for (group, about) in (0..).zip(&self.workload.groups) {
             self.slots_of_group.push((self.slots.len(), self.tasks.len() as u32));
             self.slots.resize(self.slots.len() + slots(about), 0);
@@ -226,16 +235,25 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
     /// When a program goes on for ever without taking time.
     pub fn simulate(&mut self) -> Result<(), SimulationError> {
         let mut due = Vec::new();
-        while let Some(now_ns) = self.calendar.pop(&mut due) {
+        loop {
+            let now_ns = self.ends.first().0.min(self.calendar.next_ns());
             if now_ns >= self.workload.duration_ns {
                 break;
             }
             self.account_idle(now_ns);
             self.now_ns = now_ns;
-            for &entry in &due {
-                self.handle(entry as usize)?;
-                while let Some(task) = self.resources.released() {
-                    self.task_due(task)?;
+            while let (at_ns, cpu) = self.ends.first()
+                && at_ns == now_ns
+            {
+                self.ends.set(cpu, Nanos::MAX);
+                self.cpu_due(cpu)?;
+                self.release()?;
+            }
+            if self.calendar.next_ns() == now_ns {
+                self.calendar.pop(&mut due);
+                for &entry in &due {
+                    self.handle(entry as usize)?;
+                    self.release()?;
                 }
             }
             self.pick_all();
@@ -265,25 +283,31 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         (evidence.outcome(), self.observer)
     }
 
+    /// A cpu's look, or a task's wake-up.
     #[allow(clippy::cast_possible_truncation)] // entries are u32
     fn handle(&mut self, entry: usize) -> Result<(), SimulationError> {
-        let cpus = self.machine.cpus;
-        if let Some(task) = entry.checked_sub(2 * cpus) {
-            self.task_due(TaskId(task as u32))
-        } else if let Some(cpu) = entry.checked_sub(cpus) {
-            self.cpus[cpu].looks = false;
-            if self.cpus[cpu].running == NO_TASK {
-                self.asking.insert(cpu);
-            }
-            Ok(())
-        } else {
-            self.cpu_due(entry)
+        if let Some(task) = entry.checked_sub(self.machine.cpus) {
+            return self.task_due(TaskId(task as u32));
         }
+        self.cpus[entry].looks = false;
+        if self.cpus[entry].running == NO_TASK {
+            self.asking.insert(entry);
+        }
+        Ok(())
+    }
+
+    /// Who waits no longer goes on.
+    #[inline]
+    fn release(&mut self) -> Result<(), SimulationError> {
+        while let Some(task) = self.resources.released() {
+            self.task_due(task)?;
+        }
+        Ok(())
     }
 
     #[allow(clippy::cast_possible_truncation)] // as the number of tasks and cpus
     fn wake_entry(&self, task: TaskId) -> u32 {
-        2 * self.machine.cpus as u32 + task.0
+        self.machine.cpus as u32 + task.0
     }
 
     /// Idle time since the last instant. What waits could have used as many idle cpus.
@@ -342,11 +366,10 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
     }
 
     /// The task of `cpu` has work and its quantum goes on.
-    #[allow(clippy::cast_possible_truncation)] // at most 2^16 cpus
     fn go_on(&mut self, cpu: CpuId) {
         let Cpu { running, worked_ns, quantum_end_ns, .. } = self.cpus[cpu];
         let done_ns = worked_ns.saturating_add(self.tasks[running.index()].left_ns);
-        self.calendar.insert(cpu as u32, done_ns.min(quantum_end_ns));
+        self.ends.set(cpu, done_ns.min(quantum_end_ns));
     }
 
     /// Takes `cpu` from its task, which waits from now on.
@@ -536,7 +559,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
     }
 
     /// The policy left cpus idle although tasks wait: they ask again later.
-    #[allow(clippy::cast_possible_truncation)] // at most 2^17 entries of cpus
+    #[allow(clippy::cast_possible_truncation)] // at most 2^16 cpus
     fn look_again(&mut self) {
         let mut from = 0;
         while let Some(cpu) = self.idle.next_from(from) {
@@ -547,7 +570,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
                     IdleLook::Quantum => self.new_quantum(cpu),
                     IdleLook::Tick => self.machine.tick_from(self.now_ns + 1),
                 };
-                self.calendar.insert((self.machine.cpus + cpu) as u32, at_ns);
+                self.calendar.insert(cpu as u32, at_ns);
             }
         }
     }
