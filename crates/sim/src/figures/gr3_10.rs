@@ -13,7 +13,7 @@ pub(super) const FIGURE: Figure = Figure {
               uniform random weights, scaled to the rest, rounded to whole numbers of at least 1, \
               with the exact sum. Eight cpus whose quanta begin together, for as many decisions as \
               the total weight. The extremes lie a little inside the uniprocessor's, as in the \
-              paper.",
+              paper, and belong to single sets out of 112,500.",
     study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 8, part: 10 }),
 };
 

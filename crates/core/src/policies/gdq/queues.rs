@@ -385,6 +385,8 @@ impl Queues {
             }
         }
         self.queues[queue as usize].current = node;
+        // With many tasks the next one is far away in memory: it shall be here when its turn comes.
+        core::hint::black_box(self.slots.get(self.slots.next(node)).whole);
         let cap = self.cap;
         let slot = self.slots.get_mut(node);
         let (step, of) = step_of(slot, group, cap);
