@@ -5,7 +5,7 @@ use crate::common::{self, Lockstep, start, weight};
 use proptest::prelude::*;
 use prorata::ideal::FixedErrors;
 use prorata::policies::gdq::Gdq;
-use prorata::{Checked, Setup, TaskId, Weight, weights};
+use prorata::{Checked, Policy, Setup, TaskId, Weight, weights};
 
 /// The least and the greatest error of any task in `quanta` quanta, in quanta.
 fn extremes(cpus: usize, numbers: &[u32], t: u32, delta: u32, quanta: usize) -> (f64, f64) {
@@ -161,4 +161,27 @@ fn the_same_seed_gives_the_same_schedule() {
         run.trace
     };
     assert_eq!(trace(), trace());
+}
+
+/// Five tasks of weight 1 to 5 that sleep for an instant after every quantum, so that their groups
+/// run empty again and again: what is due to a group is not forgotten. (Each gives up the rest of its
+/// T, so the lightest still falls short: two thirds of what is due.)
+#[test]
+fn groups_that_run_empty_are_not_starved() {
+    const QUANTA: u32 = 30_000;
+    let mut policy = start(Gdq::new(&Setup::new(1, QUANTUM_NS), 20, 4), &[1, 2, 3, 4, 5]);
+    let mut received = [0u32; 5];
+    let mut asleep = None;
+    for quantum in 0..u64::from(QUANTA) {
+        let now_ns = quantum * QUANTUM_NS;
+        let task = policy.pick(0, now_ns).expect("four tasks are runnable");
+        asleep.replace(task).into_iter().for_each(|task| policy.wake(task, now_ns));
+        policy.charge(task, QUANTUM_NS, now_ns + QUANTUM_NS);
+        policy.block(task, now_ns + QUANTUM_NS);
+        received[task.index()] += 1;
+    }
+    for (weight, received) in (1..).zip(received) {
+        let due = QUANTA * weight / 15;
+        assert!(received > due / 2, "weight {weight}: {received} quanta of {due}");
+    }
 }

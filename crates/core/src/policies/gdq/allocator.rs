@@ -88,7 +88,9 @@ impl Allocator {
         for (k, account) in self.accounts.iter_mut().enumerate() {
             let is_present = self.present & 1 << k != 0;
             let error_ns = account.service_ns - due_ns(now, account.rest, old_of);
-            account.service_ns = if is_present { error_ns } else { 0 };
+            let limit_ns = i128::from(self.interval_ns);
+            account.service_ns =
+                if is_present { error_ns } else { error_ns.clamp(-limit_ns, limit_ns) };
             let worth = i128::from(account.weight) * i128::from(of);
             let (floor, rest) = divide(worth, u128::from(whole_cpu));
             account.floor = account.capped + usize::try_from(floor).expect("at most P");
@@ -115,7 +117,6 @@ impl Allocator {
     }
 
     /// Cpus that group `k` has.
-    #[cfg(test)]
     pub(super) fn cpus(&self, k: usize) -> usize {
         self.accounts[k].cpus
     }

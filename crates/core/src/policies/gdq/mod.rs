@@ -56,7 +56,9 @@
 //!   new one. Tasks that are runnable before the first pick are dealt to the queues in order of id.
 //! * After a change no cpu is moved; each finds out at its next look. Then a cpu goes first to a
 //!   group that has less than its floor, and a group keeps its service error when Φ̂ changes (see
-//!   [`tags`](crate::tags) for why). A cpu whose queue runs empty takes a task of its group, else of the
+//!   [`tags`](crate::tags) for why); also while it has no tasks, up to T: tasks of small weight that
+//!   sleep briefly would otherwise forget what is due to them each time, and starve. For the same
+//!   reason, when a task wakes in a group without a cpu, the next cpu that competes looks at once. A cpu whose queue runs empty takes a task of its group, else of the
 //!   group that it should go to, else of any that has more tasks than cpus: it idles only if no task
 //!   waits.
 //! * A change of the weight of a *running* task, its own or by the cap, takes effect when it is
@@ -184,6 +186,8 @@ pub struct Gdq {
     fresh: Vec<TaskId>,
     /// True until the first pick since nothing was runnable: `queues` is empty.
     is_fresh: bool,
+    /// True if a task woke in a group without a cpu: the next competing cpu that picks looks around.
+    is_wanted: bool,
 }
 
 impl Gdq {
@@ -201,6 +205,7 @@ impl Gdq {
             queues: Queues::new(2 * setup.cpus + 2 * GROUPS, i64::from(delta)),
             fresh: Vec::new(),
             is_fresh: true,
+            is_wanted: false,
         }
     }
 
@@ -211,7 +216,7 @@ impl Gdq {
 
     /// Deals the fresh tasks to queues: cpus look around from now on.
     fn begin(&mut self, now_ns: Nanos) {
-        self.is_fresh = false;
+        (self.is_fresh, self.is_wanted) = (false, false);
         self.queues.restart();
         self.queues.set_cap(self.feasible.per_cpu().fraction());
         self.allocator.restart();
@@ -326,10 +331,14 @@ impl Gdq {
     /// MFQ: `cpu`, whose time has come, finds out whether another group needs it more.
     fn look_around(&mut self, cpu: CpuId, now_ns: Nanos) {
         let record = &mut self.cpus[cpu];
-        let Some(queue) = record.queue.filter(|_| now_ns >= record.look_ns) else { return };
-        let missed = (now_ns - record.look_ns) / self.interval_ns;
-        record.look_ns =
-            record.look_ns.saturating_add((missed + 1).saturating_mul(self.interval_ns));
+        let is_time = now_ns >= record.look_ns || self.is_wanted && !record.dedicated;
+        let Some(queue) = record.queue.filter(|_| is_time) else { return };
+        self.is_wanted = false;
+        if now_ns >= record.look_ns {
+            let missed = (now_ns - record.look_ns) / self.interval_ns;
+            record.look_ns =
+                record.look_ns.saturating_add((missed + 1).saturating_mul(self.interval_ns));
+        }
         let elapsed_ns = now_ns - core::mem::replace(&mut record.since_ns, now_ns);
         let k = self.queues.group(queue);
         if record.dedicated {
@@ -461,6 +470,8 @@ impl Policy for Gdq {
         known.state = State::Waiting;
         if !self.is_fresh {
             self.place(task, Turn::Had);
+            let (k, _) = self.class(task);
+            self.is_wanted |= self.allocator.cpus(k) == 0;
         } else if !core::mem::replace(&mut known.fresh, true) {
             self.fresh.push(task);
         }

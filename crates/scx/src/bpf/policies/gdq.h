@@ -120,6 +120,8 @@ struct policy_state {
 	u32 cpus;
 	/* Nothing was picked since nothing was runnable: there are no queues. */
 	bool is_fresh;
+	/* A task woke in a group without a cpu: the next competing cpu that picks looks around. */
+	bool is_wanted;
 	u32 fresh_first, fresh_last;
 	/* Stalled queues that hold a task. */
 	u32 stalled;
@@ -489,6 +491,16 @@ policy_fn u32 account_changed(void)
 	return 0;
 }
 
+/* What is remembered of the error of a group without tasks. */
+static inline s64 within_interval(s64 error_ns)
+{
+	s64 limit_ns = STATE->interval_ns;
+
+	if (error_ns > limit_ns)
+		return limit_ns;
+	return error_ns < -limit_ns ? -limit_ns : error_ns;
+}
+
 /*
  * Computes anew what every group is worth. No cpu moves; every group keeps its error, and virtual
  * time starts from 0 again.
@@ -522,7 +534,7 @@ policy_fn u32 settle(void)
 			group->service_ns -= divide_down(
 				whole * (s64)rest + (s64)proportion(rest, part, rests), old_of);
 		if (!(STATE->present >> k & 1))
-			group->service_ns = 0;
+			group->service_ns = within_interval(group->service_ns);
 		group->floor = group->capped + worth / parts;
 		group->rest = worth % parts;
 	}
@@ -966,9 +978,14 @@ policy_fn u32 look_around(u32 index)
 	struct group __arena *group;
 	u64 elapsed_ns;
 
-	if (old == NIL || now_ns() < cpu->look_ns)
+	if (old == NIL)
 		return 0;
-	cpu->look_ns += ((now_ns() - cpu->look_ns) / STATE->interval_ns + 1) * STATE->interval_ns;
+	if (now_ns() >= cpu->look_ns)
+		cpu->look_ns += ((now_ns() - cpu->look_ns) / STATE->interval_ns + 1) *
+				STATE->interval_ns;
+	else if (!STATE->is_wanted || cpu->dedicated)
+		return 0;
+	STATE->is_wanted = false;
 	elapsed_ns = now_ns() - cpu->since_ns;
 	cpu->since_ns = now_ns();
 	k = QUEUE(old)->group;
@@ -1067,7 +1084,7 @@ policy_fn u32 begin_queues(void)
 {
 	u32 id = STATE->fresh_first, i;
 
-	STATE->is_fresh = false;
+	STATE->is_fresh = STATE->is_wanted = false;
 	restart();
 	STATE->cap_parts = cpu_parts();
 	STATE->cap_of = cpu_divisor();
@@ -1138,6 +1155,8 @@ policy_fn u32 policy_wake(u32 id)
 	task->state = GDQ_WAITING;
 	if (!STATE->is_fresh) {
 		place(id, false);
+		if (!GROUP(QUEUE(task->queue)->group)->cpus)
+			STATE->is_wanted = true;
 	} else if (!task->fresh) {
 		task->fresh = true;
 		task->fresh_next = NIL;
