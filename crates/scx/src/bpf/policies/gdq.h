@@ -492,7 +492,7 @@ policy_fn u32 account_changed(void)
 }
 
 /* What is remembered of the error of a group without tasks. */
-static inline s64 within_interval(s64 error_ns)
+static __always_inline s64 within_interval(s64 error_ns)
 {
 	s64 limit_ns = STATE->interval_ns;
 
