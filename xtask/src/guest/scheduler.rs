@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use super::system;
 use crate::shell;
 
 const STATE: &str = "/sys/kernel/sched_ext/state";
@@ -34,6 +35,8 @@ impl Scheduler {
             .stderr(log)
             .spawn()
             .with_context(|| format!("cannot start {program}"))?;
+        // Verifying takes its time; under load it would take many times that.
+        system::set_nice(loader.id(), -20)?;
         let mut scheduler = Scheduler { loader: Some(loader) };
         scheduler.wait_until_enabled(command_line)?;
         Ok(scheduler)
