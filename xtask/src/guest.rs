@@ -16,11 +16,14 @@ mod scheduler;
 mod stress;
 mod system;
 mod trace;
+mod user;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Guest {
     /// Waits for the end of its input, then computes for ever.
     Hog,
+    /// Becomes a command as another user.
+    As(user::Args),
     /// Runs a mix of hogs under schedulers, and prints shares and lags.
     Mix(mixes::Args),
     /// Measures what schedulers cost.
@@ -37,6 +40,7 @@ impl Guest {
     pub(crate) fn execute(self) -> Result<ExitCode> {
         match self {
             Guest::Hog => hogs::hog(),
+            Guest::As(args) => args.execute(),
             Guest::Mix(args) => args.execute(),
             Guest::Cost(args) => args.execute(),
             Guest::Stress(args) => args.execute(),

@@ -66,8 +66,22 @@ impl Args {
     }
 }
 
+/// The archive has no such kernel.
+#[derive(Debug)]
+pub(crate) struct NoSuchKernel(String);
+
+impl std::fmt::Display for NoSuchKernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoSuchKernel {}
+
 /// What a run of [`check`] needs to know.
 pub(crate) struct Check<'a> {
+    /// The beginning of its version; if not given, as for `cargo xtask vm`.
+    pub(crate) kernel: Option<&'a str>,
     pub(crate) cpus: u32,
     /// An instruction takes 2 to the power of this, in ns.
     pub(crate) icount: u32,
@@ -83,7 +97,7 @@ pub(crate) struct Check<'a> {
 pub(crate) fn check(what: &Check<'_>, script: &str, show: &mut dyn FnMut(&str)) -> Result<()> {
     let machine = Machine {
         emulator: archive::emulator()?,
-        kernel: archive::kernel(None)?,
+        kernel: archive::kernel(what.kernel)?,
         cpus: what.cpus,
         icount: Some(what.icount),
         timeout: what.timeout,

@@ -22,6 +22,12 @@ const STRESS_SECONDS: u64 = 5;
 /// An instruction takes 4 ns: the emulated cpus are slow, and the host is done the sooner.
 const ICOUNT: u32 = 2;
 
+/// Too short for shares to settle, but long enough to see that decisions are the policy's.
+const DECISION_SECONDS: u32 = 1;
+/// The beginning of its version.
+const SECOND_KERNEL: &str = "6.17.";
+const OTHER_POLICIES: &[&str] = &["vtrr", "gdq", "dfs-fa", "wfq"];
+
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
@@ -32,43 +38,148 @@ impl Args {
     }
 }
 
-/// Runs all checks, on one and on two cpus.
+/// Runs all checks: on one and on two cpus, and some of them on another kernel if there is one.
 pub(crate) fn run() -> Result<()> {
     for cpus in [1, 2] {
         eprintln!("xtask: in the kernel, {cpus} cpus");
-        let timeout = Duration::from_secs(900);
-        let what = Check { cpus, icount: ICOUNT, timeout, programs: &[] };
-        vm::check(&what, &checks(), &mut vm::print)?;
+        let scripts = [shares(), other_policies(), failures(), weights(), outside(), run_command()];
+        check(None, cpus, &scripts)?;
         if cpus > 1 {
-            vm::check(&what, &vm_stress::stress("gr3", STRESS_SECONDS, 1), &mut vm::print)?;
+            check(None, cpus, &[vm_stress::stress("gr3", STRESS_SECONDS, 1)])?;
         }
+    }
+    eprintln!("xtask: in another kernel");
+    match check(Some(SECOND_KERNEL), 2, &[other_policies(), failures()]) {
+        Err(error) if error.is::<vm::NoSuchKernel>() => eprintln!("xtask: skipped: {error}"),
+        result => result?,
     }
     Ok(())
 }
 
-/// Mixes of hogs get their shares, every decision is the core's, the kernel is itself again.
-fn checks() -> String {
-    let state = "test \"$(cat /sys/kernel/sched_ext/state)\" = disabled";
-    [
-        "set -e",
-        &format!(
-            "xtask guest mix --seconds {SECONDS} --share-error {SHARE_ERROR} --lag {LAG_MS} \
-             --under 'scx_prorata --record /tmp/recording'"
-        ),
-        "prorata verify /tmp/recording",
-        state,
-        // What is not a policy is refused, and so is a kernel that is scheduled already.
-        "if scx_prorata --policy none; then exit 1; fi",
-        "scx_prorata & LOADER=$!",
-        "while ! grep -q enabled /sys/kernel/sched_ext/state; do sleep 0.1; done",
-        "if scx_prorata; then exit 1; fi",
-        "sleep 1",
-        "scx_prorata weight set --pid 1 2048",
-        "test \"$(scx_prorata weight get --pid 1)\" = '1 2048'",
-        "scx_prorata metrics | grep -q scx_prorata_picks_total",
-        // A loader that is killed leaves the machine to the kernel.
-        "kill -KILL $LOADER",
-        "while ! grep -q disabled /sys/kernel/sched_ext/state; do sleep 0.1; done",
-    ]
-    .join("\n")
+fn check(kernel: Option<&str>, cpus: u32, scripts: &[String]) -> Result<()> {
+    let what =
+        Check { kernel, cpus, icount: ICOUNT, timeout: Duration::from_secs(900), programs: &[] };
+    let script = format!("set -e\n{BEGIN_END}\n{}", scripts.join("\n"));
+    vm::check(&what, &script, &mut vm::print)
+}
+
+/// Shell functions that load the scheduler with these flags, and unload it.
+const BEGIN_END: &str = "
+begin() {
+    scx_prorata \"$@\" & LOADER=$!
+    while ! [ -e /run/scx_prorata.sock ]; do sleep 0.1; done
+}
+end() {
+    kill -$1 $LOADER
+    while ! grep -q disabled /sys/kernel/sched_ext/state; do sleep 0.1; done
+    rm -f /run/scx_prorata.sock
+}
+refused() {
+    if \"$@\" 2>/tmp/refusal; then echo \"not refused: $*\"; exit 1; fi
+    cat /tmp/refusal
+}
+as() { xtask guest as \"$@\"; }
+counted() { [ \"$(scx_prorata metrics | sed -n \"s/^scx_prorata_$1_total //p\")\" -gt 0 ]; }
+burn() { while :; do :; done; }
+";
+
+/// Mixes of hogs get their shares, and every decision is the core's.
+fn shares() -> String {
+    format!(
+        "xtask guest mix --seconds {SECONDS} --share-error {SHARE_ERROR} --lag {LAG_MS} \
+         --under 'scx_prorata --record /tmp/recording'\n\
+         prorata verify /tmp/recording"
+    )
+}
+
+/// The policies beside the default one decide as the core does, in all mixes of hogs.
+fn other_policies() -> String {
+    let check = |policy: &&str| {
+        format!(
+            "xtask guest mix --seconds {DECISION_SECONDS} \
+             --under 'scx_prorata --policy {policy} --record /tmp/recording'\n\
+             prorata verify /tmp/recording"
+        )
+    };
+    OTHER_POLICIES.iter().map(check).collect::<Vec<_>>().join("\n")
+}
+
+/// What is not a policy is refused, and so is a kernel that is scheduled already. A loader that is
+/// killed leaves the machine to the kernel.
+fn failures() -> String {
+    "test \"$(cat /sys/kernel/sched_ext/state)\" = disabled
+refused scx_prorata --policy none
+begin
+refused scx_prorata
+scx_prorata metrics | grep -q scx_prorata_picks_total
+end KILL"
+        .to_string()
+}
+
+/// `weight set` and `weight get`: inheritance, and permissions as setpriority has them.
+fn weights() -> String {
+    "begin
+scx_prorata weight set --pid 1 2048
+test \"$(scx_prorata weight get --pid 1)\" = '1 2048'
+refused scx_prorata weight set --pid 999999 5
+xtask guest as 1000 sleep 1000 & SLEEPER=$!
+sleep 0.5
+as 1000 scx_prorata weight set --pid $SLEEPER 500
+test \"$(as 1001 scx_prorata weight get --pid $SLEEPER)\" = \"$SLEEPER 500\"
+refused as 1000 scx_prorata weight set --pid $SLEEPER 501
+refused as 1000 scx_prorata weight set --pid $SLEEPER nice
+refused as 1000 scx_prorata weight set --pid 1 5
+refused as 1001 scx_prorata weight set --pid $SLEEPER 5
+scx_prorata weight set --user 1000 700
+test \"$(scx_prorata weight get --user 1000)\" = \"$SLEEPER 700\"
+renice 5 $SLEEPER
+test \"$(scx_prorata weight get --pid $SLEEPER)\" = \"$SLEEPER 700\"
+scx_prorata weight set --pid $SLEEPER nice
+test \"$(scx_prorata weight get --pid $SLEEPER)\" = \"$SLEEPER 335\"
+kill $SLEEPER
+setsid sh -c 'scx_prorata weight set --pgrp $$ 77
+sleep 1000 & echo $! >/tmp/child; exec sleep 1000' &
+sleep 1
+test \"$(scx_prorata weight get --pid $(cat /tmp/child))\" = \"$(cat /tmp/child) 77\"
+kill $(cat /tmp/child)
+end INT"
+        .to_string()
+}
+
+/// Tasks that wait too long are rescued, tasks bound to a cpu run there: both are explained.
+fn outside() -> String {
+    "begin --rescue 100ms --record /tmp/recording
+burn & HOGS=$!
+burn & HOGS=\"$HOGS $!\"
+burn & HOGS=\"$HOGS $!\"; scx_prorata weight set --pid $! 1
+taskset 1 sh -c 'while :; do :; done' & HOGS=\"$HOGS $!\"
+sleep 1.5
+counted rescues
+[ $(nproc) = 1 ] || counted confined
+kill $HOGS
+end INT
+prorata verify /tmp/recording"
+        .to_string()
+}
+
+/// `prorata run --backend kernel`, and why it cannot where it cannot.
+fn run_command() -> String {
+    "LOOP='while :; do :; done'
+prorata run --backend kernel --quantum 5ms --duration 3s --format json \
+    2:\"$LOOP\" 1:\"$LOOP\" 1:\"$LOOP\" >/tmp/report
+cat /tmp/report
+grep -q '\"backend\":\"kernel\"' /tmp/report
+sed 's/.*\"received_share\":0\\(.[0-9]*\\).*/\\1/; q' /tmp/report
+grep -q disabled /sys/kernel/sched_ext/state
+refused prorata run --backend kernel --policy none 1:true
+grep -q 'no policy' /tmp/refusal
+refused prorata run --backend kernel 1000001:true
+grep -q 'weights end at 1000000' /tmp/refusal
+refused as 1000 prorata run --backend kernel 1:true
+grep -q 'needs root' /tmp/refusal
+begin
+refused prorata run --backend kernel 1:true
+grep -q 'is loaded' /tmp/refusal
+end INT"
+        .to_string()
 }

@@ -62,6 +62,9 @@ pub enum Error {
     /// `--backend cgroup` with processes that run already.
     #[error("attached processes stay in their cgroups: use --backend signal")]
     AttachByCgroup,
+    /// `--backend kernel` where that does not work.
+    #[error("the kernel cannot share the cpus: {0}")]
+    NoKernel(String),
     /// The system refused something that it should not.
     #[error(transparent)]
     System(#[from] io::Error),

@@ -10,6 +10,7 @@ pub mod backends;
 mod entitlement;
 mod error;
 mod guardian;
+mod kernel;
 mod launch;
 pub mod ledger;
 mod machine;

@@ -56,7 +56,7 @@ pub struct TaskReport {
 pub struct Report {
     /// The policy as given.
     pub policy: String,
-    /// How tasks were stopped: `cgroup` or `signal`.
+    /// How tasks were held: `cgroup`, `signal` or `kernel`.
     pub backend: &'static str,
     /// The number of cpus shared.
     pub cpus: usize,

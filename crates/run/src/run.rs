@@ -17,9 +17,10 @@ use crate::backends::Ending;
 use crate::backends::cgroup::{self, CgroupBackend};
 use crate::backends::signal::SignalBackend;
 use crate::guardian::Guardian;
+use crate::kernel::{self, Scheduler, Watch};
 use crate::machine::Machine;
-use crate::report::{Report, TaskReport};
-use crate::runner::Runner;
+use crate::report::{Exit, Report, TaskReport};
+use crate::runner::{Progress, Runner};
 use crate::sys;
 use crate::task::{Job, Source, ancestors};
 
@@ -38,6 +39,8 @@ pub enum Choice {
     Cgroup,
     /// By SIGSTOP and SIGCONT.
     Signal,
+    /// Not at all: the kernel schedules them, by `scx_prorata`.
+    Kernel,
 }
 
 /// The quanta that this machine can keep.
@@ -106,13 +109,13 @@ pub fn run(jobs: &[Job], options: &Options, observer: &mut dyn Observer) -> Resu
     if attached && options.backend == Choice::Cgroup {
         return Err(Error::AttachByCgroup);
     }
+    if options.backend == Choice::Kernel {
+        return run_in_kernel(jobs, options, setup, observer);
+    }
     let policy = policies::build(&options.policy, &setup)?;
-    raise_file_limit();
-    let machine = Machine::new(&options.cpus)?;
-    let guardian = Guardian::new()?;
-    prctl::set_child_subreaper(true).map_err(io::Error::from)?;
+    let (machine, guardian) = start_helpers(options)?;
     let (directory, why) = match options.backend {
-        Choice::Signal => (None, "as asked".to_owned()),
+        Choice::Signal | Choice::Kernel => (None, "as asked".to_owned()),
         Choice::Auto if attached => (None, "attached processes stay in their cgroups".to_owned()),
         Choice::Cgroup => {
             let directory = cgroup::prepare(guardian.pid).map_err(Error::NoCgroup)?;
@@ -123,19 +126,51 @@ pub fn run(jobs: &[Job], options: &Options, observer: &mut dyn Observer) -> Resu
             Err(reason) => (None, format!("cgroups cannot be used: {reason}")),
         },
     };
-    let mut helpers = Helpers::new(&[machine.sentries, guardian.pid]);
-    helpers.own_ns = helpers.used_ns();
-    sys::be_prompt();
-    let run = Run { jobs, options, setup, helpers };
+    let run = Run::new(jobs, options, setup, &[machine.sentries, guardian.pid]);
     if let Some(directory) = directory {
         let backend = CgroupBackend::new(machine, guardian, directory, jobs)?;
         observer.begins(backend.name(), &why);
         run.drive(backend, policy, observer)
     } else {
-        let backend = SignalBackend::new(machine, guardian, jobs)?;
+        let backend = SignalBackend::new(machine, guardian, jobs, &mut |_| Ok(()))?;
         observer.begins(backend.name(), &why);
         run.drive(backend, policy, observer)
     }
+}
+
+/// The processes that help with a run.
+fn start_helpers(options: &Options) -> Result<(Machine, Guardian), Error> {
+    raise_file_limit();
+    let machine = Machine::new(&options.cpus)?;
+    let guardian = Guardian::new()?;
+    prctl::set_child_subreaper(true).map_err(io::Error::from)?;
+    Ok((machine, guardian))
+}
+
+/// The kernel schedules; prorata looks.
+fn run_in_kernel(
+    jobs: &[Job],
+    options: &Options,
+    setup: Setup,
+    observer: &mut dyn Observer,
+) -> Result<Report, Error> {
+    kernel::check(jobs, &options.cpus)?;
+    let (machine, guardian) = start_helpers(options)?;
+    let scheduler = match Scheduler::load(&options.policy, options.quantum_ns) {
+        Ok(scheduler) => scheduler,
+        Err(error) => {
+            guardian.dismiss();
+            machine.close();
+            return Err(error);
+        }
+    };
+    let run = Run::new(jobs, options, setup, &[machine.sentries, guardian.pid]);
+    let quantum_ns = options.quantum_ns;
+    let watch = Watch::start(scheduler, jobs, options.cpus.len(), quantum_ns, |before| {
+        SignalBackend::new(machine, guardian, jobs, before)
+    })?;
+    observer.begins("kernel", &format!("as asked; scx_prorata --policy {}", options.policy));
+    run.watch(watch, observer)
 }
 
 fn check(jobs: &[Job], options: &Options) -> Result<Setup, Error> {
@@ -216,7 +251,58 @@ struct Run<'a> {
     helpers: Helpers,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(jobs: &'a [Job], options: &'a Options, setup: Setup, helpers: &[Pid]) -> Run<'a> {
+        let mut helpers = Helpers::new(helpers);
+        helpers.own_ns = helpers.used_ns();
+        sys::be_prompt();
+        Run { jobs, options, setup, helpers }
+    }
+
+    /// A run that the kernel schedules.
+    fn watch(&self, mut watch: Watch, observer: &mut dyn Observer) -> Result<Report, Error> {
+        let start_ns = watch.backend().now_ns();
+        let end_ns = self.options.duration_ns.map_or(Nanos::MAX, |ns| start_ns.saturating_add(ns));
+        let result = self.look_on(&mut watch, start_ns, end_ns, observer);
+        let report = watch.finish().map(|()| {
+            let now_ns = watch.backend().now_ns();
+            self.kernel_report(&mut watch, now_ns - start_ns)
+        });
+        self.end(watch.backend(), result.is_ok());
+        drop(watch.close());
+        result?;
+        Ok(report?)
+    }
+
+    fn look_on(
+        &self,
+        watch: &mut Watch,
+        start_ns: Nanos,
+        end_ns: Nanos,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        let mut observe_ns = start_ns + OBSERVE_NS;
+        while !watch.is_done() {
+            let interrupted = watch.step(end_ns)?;
+            let now_ns = watch.backend().now_ns();
+            if interrupted || now_ns >= end_ns {
+                break;
+            }
+            if now_ns >= observe_ns {
+                observe_ns = now_ns + OBSERVE_NS;
+                observer.progress(self.kernel_report(watch, now_ns - start_ns));
+            }
+        }
+        Ok(())
+    }
+
+    fn kernel_report(&self, watch: &mut Watch, elapsed_ns: Nanos) -> Report {
+        let parts = watch.task_ids().map(|task| (task, watch.progress(task)));
+        let parts: Vec<_> = parts.collect();
+        let parts = parts.into_iter().map(|(task, part)| (part, watch.backend().exit(task)));
+        self.report_of("kernel", parts.collect(), elapsed_ns)
+    }
+
     fn drive<B: Backend + Ending>(
         &self,
         backend: B,
@@ -299,34 +385,42 @@ impl Run<'_> {
         }
     }
 
-    #[allow(clippy::cast_precision_loss)]
     fn report<B: Backend + Ending>(&self, runner: &mut Runner<B>, elapsed_ns: Nanos) -> Report {
-        let seconds = |ns: Nanos| ns as f64 / 1e9;
         let ids: Vec<_> = runner.task_ids().collect();
-        let progress: Vec<_> = ids.iter().map(|&task| runner.progress(task)).collect();
-        let used_ns: Nanos = progress.iter().map(|task| task.used_ns).sum();
-        let ideal_ns: Nanos = progress.iter().map(|task| task.ideal_ns).sum();
+        let parts = ids.iter().map(|&task| (runner.progress(task), runner.backend().exit(task)));
+        let parts = parts.collect();
+        self.report_of(runner.backend().name(), parts, elapsed_ns)
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn report_of(
+        &self,
+        backend: &'static str,
+        parts: Vec<(Progress, Option<Exit>)>,
+        elapsed_ns: Nanos,
+    ) -> Report {
+        let seconds = |ns: Nanos| ns as f64 / 1e9;
+        let used_ns: Nanos = parts.iter().map(|(task, _)| task.used_ns).sum();
+        let ideal_ns: Nanos = parts.iter().map(|(task, _)| task.ideal_ns).sum();
         let share = |part: Nanos, all: Nanos| if all == 0 { 0.0 } else { part as f64 / all as f64 };
-        let tasks =
-            ids.iter().zip(&progress).zip(self.jobs).map(|((&task, part), job)| TaskReport {
-                command: job.text().to_owned(),
-                weight: job.weight.get(),
-                entitled_share: share(part.ideal_ns, ideal_ns),
-                received_share: share(part.used_ns, used_ns),
-                cpu_s: seconds(part.used_ns),
-                error_min_quanta: part.error_min_quanta,
-                error_max_quanta: part.error_max_quanta,
-                exit: runner.backend().exit(task),
-            });
-        let tasks = tasks.collect();
+        let tasks = parts.into_iter().zip(self.jobs).map(|((part, exit), job)| TaskReport {
+            command: job.text().to_owned(),
+            weight: job.weight.get(),
+            entitled_share: share(part.ideal_ns, ideal_ns),
+            received_share: share(part.used_ns, used_ns),
+            cpu_s: seconds(part.used_ns),
+            error_min_quanta: part.error_min_quanta,
+            error_max_quanta: part.error_max_quanta,
+            exit,
+        });
         Report {
             policy: self.options.policy.clone(),
-            backend: runner.backend().name(),
+            backend,
             cpus: self.options.cpus.len(),
             quantum_ms: self.options.quantum_ns as f64 / 1e6,
             duration_s: seconds(elapsed_ns),
             overhead_cpu_s: seconds(self.helpers.used_ns() - self.helpers.own_ns),
-            tasks,
+            tasks: tasks.collect(),
         }
     }
 }

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
-use super::cache_dir;
+use super::{NoSuchKernel, cache_dir};
 use crate::shell;
 
 /// Beginnings of versions, the best first. From 6.19 on a package carries the image under another
@@ -48,7 +48,12 @@ pub(crate) fn kernel(wanted: Option<&str>) -> Result<Kernel> {
         }
     }
     let releases: Vec<&str> = packages.iter().map(|p| release_of(p)).collect();
-    bail!("no kernel {} in trixie-backports; there are {}", beginnings[0], releases.join(", "))
+    let why = format!(
+        "no kernel {} in trixie-backports; there are {}",
+        beginnings[0],
+        releases.join(", ")
+    );
+    Err(NoSuchKernel(why).into())
 }
 
 /// A static busybox.

@@ -44,6 +44,8 @@ enum Backend {
     Cgroup,
     /// By SIGSTOP and SIGCONT.
     Signal,
+    /// Not at all: the kernel schedules them. Loads `scx_prorata`, which needs root.
+    Kernel,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -111,6 +113,7 @@ impl Common {
                 Backend::Auto => Choice::Auto,
                 Backend::Cgroup => Choice::Cgroup,
                 Backend::Signal => Choice::Signal,
+                Backend::Kernel => Choice::Kernel,
             },
         })
     }

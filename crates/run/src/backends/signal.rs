@@ -28,17 +28,19 @@ pub(crate) struct SignalBackend {
 }
 
 impl SignalBackend {
-    /// Starts, or takes over, and stops all of `jobs`. On an error none of them is left.
+    /// Starts, or takes over, and stops all of `jobs`, each after a call of `before`. On an error
+    /// none of them is left.
     pub(crate) fn new(
         machine: Machine,
         guardian: Guardian,
         jobs: &[Job],
+        before: &mut dyn FnMut(&Job) -> Result<(), Error>,
     ) -> Result<SignalBackend, Error> {
         let cpus = sched_getaffinity(Pid::from_raw(0)).map_err(io::Error::from)?;
         machine.stay()?;
         let mut backend = SignalBackend { machine, guardian, trees: Vec::new(), cpus };
         for job in jobs {
-            if let Err(error) = backend.take(job) {
+            if let Err(error) = before(job).and_then(|()| backend.take(job)) {
                 backend.abandon(jobs);
                 return Err(error);
             }
@@ -70,7 +72,8 @@ impl SignalBackend {
         Ok(())
     }
 
-    fn abandon(mut self, jobs: &[Job]) {
+    /// Ends what was started.
+    pub(crate) fn abandon(mut self, jobs: &[Job]) {
         for (tree, job) in self.trees.iter_mut().zip(jobs) {
             match job.source {
                 Source::Command(_) => tree.kill(),
