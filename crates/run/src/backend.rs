@@ -62,8 +62,8 @@ pub trait Backend {
     /// Keeps every thread of the task from running.
     fn stop(&mut self, task: TaskId) -> io::Result<()>;
 
-    /// Asks to be told once when `cpu` has nothing to run.
-    fn watch(&mut self, cpu: CpuId);
+    /// Asks to be told once when `cpu` has nothing to run, but not before `after_ns` from now.
+    fn watch(&mut self, cpu: CpuId, after_ns: Nanos);
 
     /// Housekeeping that is due a few times a second: orphans, the guardian.
     fn tend(&mut self) -> io::Result<()>;

@@ -6,7 +6,7 @@
 //! only when nothing else wants it, and the moment that it runs it writes its cpu's number into a
 //! pipe, which wakes the loop. No polling, no privilege. The kernel lets such a thread run now and
 //! then although the command is still running; the loop asks for the command's state before it
-//! believes it.
+//! believes it, and lets a sentry that was wrong sleep for a while before it stands again.
 //!
 //! The sentries are a process of their own, because the kernel's autogroups divide cpus among
 //! sessions first: a sentry in prorata's session would count as much as the command.
@@ -103,11 +103,11 @@ impl Machine {
         mask_of(self.cpus[cpu])
     }
 
-    pub(crate) fn watch(&mut self, cpu: CpuId) {
+    pub(crate) fn watch(&mut self, cpu: CpuId, after_ns: Nanos) {
         if !self.armed[cpu] {
             self.armed[cpu] = true;
             // A sentry that is gone leaves the loop to its timers.
-            let _ = self.arm[cpu].write_all(b"!");
+            let _ = self.arm[cpu].write_all(&after_ns.to_le_bytes());
         }
     }
 
@@ -168,9 +168,14 @@ fn sentry(number: u16, cpu: usize, mut order: io::PipeReader, mut ring: &io::Pip
     if placed.is_err() || sys::be_idle().is_err() {
         return;
     }
+    let mut after_ns = [0; size_of::<Nanos>()];
     // When the read returns, the sentry has been given the cpu; once more after the yield, and in
     // between everybody else who wanted it.
-    while order.read(&mut [0; 16]).is_ok_and(|length| length > 0) {
+    while order.read_exact(&mut after_ns).is_ok() {
+        let after_ns = Nanos::from_le_bytes(after_ns);
+        if after_ns > 0 {
+            std::thread::sleep(Duration::from_nanos(after_ns));
+        }
         let _ = sched_yield();
         if ring.write_all(&number.to_le_bytes()).is_err() {
             return;

@@ -26,8 +26,10 @@ const BURST_PART: Nanos = 50;
 const TEND_NS: Nanos = 250_000_000;
 /// If it comes so late, prorata was stopped.
 const ABSENT_NS: Nanos = 1_000_000_000;
-/// A cpu is watched through so many false alarms in a turn.
-const ALARMS_PER_TURN: u32 = 8;
+/// After the first false alarm of a turn its cpu is not watched for this part of a quantum, after
+/// each further one for twice as long, up to the second part.
+const FIRST_PAUSE_PART: Nanos = 64;
+const LONGEST_PAUSE_PART: Nanos = 8;
 /// A task that did not block for so many turns is taken for a hog, and its cpu is not watched: if
 /// it blocks after all, that is seen when its turn would end. On average half a quantum is lost
 /// then, after so many quanta; an alarm in every turn would cost as much as the switch itself.
@@ -287,16 +289,17 @@ impl<B: Backend> Runner<B> {
     /// The cpu seemed idle, but the task is runnable.
     fn false_alarm(&mut self, cpu: CpuId) {
         let turn = self.turns[cpu].as_mut().expect("the caller saw it");
-        turn.false_alarms += 1;
-        if turn.false_alarms < ALARMS_PER_TURN {
-            self.watch(cpu);
-        }
+        let longest_ns = self.quantum_ns / LONGEST_PAUSE_PART;
+        let pause_ns = longest_ns.min((self.quantum_ns / FIRST_PAUSE_PART) << turn.false_alarms);
+        // Far fewer than 64: each takes time, and a turn ends.
+        turn.false_alarms = (turn.false_alarms + 1).min(8);
+        self.watch(cpu, pause_ns);
     }
 
-    fn watch(&mut self, cpu: CpuId) {
+    fn watch(&mut self, cpu: CpuId, after_ns: Nanos) {
         let turn = self.turns[cpu].expect("a cpu is watched for its task");
         if self.tasks[turn.task.index()].turns_since_block < HOG_TURNS {
-            self.backend.watch(cpu);
+            self.backend.watch(cpu, after_ns);
         }
     }
 
@@ -461,7 +464,7 @@ impl<B: Backend> Runner<B> {
                 known.stopped = false;
                 self.backend.cont(turn.task)?;
             }
-            self.watch(cpu);
+            self.watch(cpu, 0);
         }
         Ok(())
     }

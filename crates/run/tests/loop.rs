@@ -167,3 +167,68 @@ fn the_same_run_twice_is_the_same() {
     let second = run("gr3", 2, tasks(), faults, 10);
     assert_eq!(first.progress, second.progress);
 }
+
+/// splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit
+    }
+
+    fn weight(&mut self, most: u64) -> u32 {
+        u32::try_from(1 + self.below(most)).expect("weights are small")
+    }
+}
+
+/// How far the hogs of a random scene are from the proportions of their weights, at most. Those
+/// count that are feasible by far, with or without the sleepers.
+fn hogs_beside_sleepers(policy: &str, seed: u64) -> f64 {
+    let mut random = Random(seed);
+    let cpus = 1 + random.below(3) as usize;
+    let hogs = cpus + 2 + random.below(5) as usize;
+    let most = 2 + random.below(30);
+    let mut tasks: Vec<_> = (0..hogs).map(|_| (random.weight(most), hog())).collect();
+    let total: u32 = tasks.iter().map(|task| task.0).sum();
+    let burst = 1 + random.below(12_000);
+    for _ in 0..2 + random.below(6) {
+        let work = Phase::Run((50 + random.below(burst)) * 1000);
+        let sleep = Phase::Sleep((500 + random.below(40_000)) * 1000);
+        tasks.push((random.weight(most), vec![work, sleep]));
+    }
+    let weights: Vec<f64> = tasks.iter().map(|task| f64::from(task.0)).collect();
+    let limit = f64::from(total) / cpus as f64 * 2.0 / 3.0;
+    let counted: Vec<usize> = (0..hogs).filter(|&task| weights[task] <= limit).collect();
+    let out = run(policy, cpus, tasks, Faults { late_ns: MS / 20, tick_ns: 0 }, 20);
+    let weight: f64 = counted.iter().map(|&task| weights[task]).sum();
+    let received: f64 = counted.iter().map(|&task| out.cpus(task)).sum();
+    let off = |&task: &usize| (out.cpus(task) / received * weight / weights[task] - 1.0).abs();
+    counted.iter().map(off).fold(0.0, f64::max)
+}
+
+/// Found over these scenes: GR3 0.5 % (median) and 9.5 % (worst), MFQ 0.15 % and 4.2 %.
+#[test]
+fn hogs_keep_their_proportions_beside_sleepers() {
+    for (policy, median, worst) in [("gr3", 0.01, 0.13), ("mfq", 0.005, 0.06)] {
+        let mut off: Vec<f64> = (0..60).map(|seed| hogs_beside_sleepers(policy, seed)).collect();
+        off.sort_by(f64::total_cmp);
+        assert!(off[30] < median, "{policy}: median {}", off[30]);
+        assert!(off[59] < worst, "{policy}: worst {}", off[59]);
+    }
+}
+
+/// The ten commands of `bench/run.sh`: weights 1 to 5, half of them asleep most of the time.
+#[test]
+fn ten_commands_on_two_cpus() {
+    let sleeper = || vec![Phase::Run(5 * MS), Phase::Sleep(20 * MS)];
+    let tasks = (1..=5).map(|w| (w, hog())).chain((1..=5).map(|w| (w, sleeper())));
+    let out = run("gr3", 2, tasks.collect(), Faults { late_ns: MS / 10, tick_ns: 4 * MS }, 60);
+    let total: f64 = (0..5).map(|task| out.cpus(task)).sum();
+    for (task, weight) in [1.0, 2.0, 3.0, 4.0, 5.0].into_iter().enumerate() {
+        assert_close(out.cpus(task) / total, weight / 15.0, 0.02);
+    }
+    assert!(out.wasted_ns < out.duration_ns / 50, "{} ns wasted", out.wasted_ns);
+}

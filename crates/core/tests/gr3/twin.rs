@@ -20,6 +20,8 @@ struct Task {
     weight: u32,
     queued: bool,
     blocked: bool,
+    /// Queued, and no part of its group before its turn.
+    pending: bool,
     holder: Option<CpuId>,
     /// In quanta.
     deficit: Number,
@@ -95,7 +97,8 @@ impl Twin {
     }
 
     fn weight(&self, group: &Group) -> Number {
-        group.ring.iter().map(|&task| self.effective(task)).sum()
+        let counted = group.ring.iter().filter(|&&task| !self.tasks[task].pending);
+        counted.map(|&task| self.effective(task)).sum()
     }
 
     /// Whether the pair i, i+1 of the list is not well ordered.
@@ -116,8 +119,8 @@ impl Twin {
             let stays = self.tasks[current].deficit >= Number::one();
             let place = if stays { group.current } else { (group.current + 1) % group.ring.len() };
             let chosen = group.ring[place];
-            if self.tasks[chosen].blocked {
-                self.leave(chosen);
+            if self.tasks[chosen].blocked || self.tasks[chosen].pending {
+                self.make_ready(chosen);
                 continue;
             }
             self.groups[self.at].current = place;
@@ -183,6 +186,7 @@ impl Twin {
         } else if place == 0 && group.current == 0 && !self.fresh {
             group.current = group.ring.len() - 1;
         }
+        self.tasks[group.ring[group.current]].pending = false;
         let order = group.order;
         if self.fresh {
             self.restart_ring(order);
@@ -255,16 +259,29 @@ impl Twin {
         self.tasks[task].arrival = self.arrivals;
         self.arrivals += 1;
         self.tasks[task].queued = true;
-        let lost = self.change(|twin| {
-            if twin.exceeds(task) {
-                twin.capped.push(task);
-            }
-            twin.enter_ring(task);
-        });
-        self.credit(task, &lost);
+        let order = order_of(&self.effective(task));
+        let group = self.groups.iter().position(|g| g.order == order);
+        let later = !self.fresh && !self.exceeds(task);
+        if let Some(group) = group.filter(|_| later) {
+            let group = &mut self.groups[group];
+            group.ring.insert(group.current, task);
+            group.current += 1;
+            self.tasks[task].pending = true;
+            self.tasks[task].deficit = Number::zero();
+        } else {
+            let lost = self.change(|twin| {
+                if twin.exceeds(task) {
+                    twin.capped.push(task);
+                }
+                twin.enter_ring(task);
+            });
+            self.credit(task, &lost);
+        }
         if self.cpus.len() > 1 && !self.fresh {
             self.readjust();
-            self.grant_arrival(task);
+            if !self.tasks[task].pending {
+                self.grant_arrival(task);
+            }
         }
     }
 
@@ -282,14 +299,56 @@ impl Twin {
         *deficit = (&*deficit + credit).min(most);
     }
 
+    /// The turn of a task has come that is blocked or pending.
+    fn make_ready(&mut self, task: usize) {
+        if self.tasks[task].pending {
+            self.change(|twin| twin.tasks[task].pending = false);
+            self.grant_arrival(task);
+        } else {
+            self.leave(task);
+        }
+    }
+
+    /// A task that leaves right after its turn is not counted for the round that it was charged for.
+    fn refund(&mut self, task: usize) {
+        let held = self.tasks[task].holder.is_some();
+        let group = self.groups.iter_mut().find(|g| g.ring.contains(&task));
+        let Some(group) = group.filter(|_| !self.fresh && !self.tasks[task].pending) else {
+            return;
+        };
+        let ran = (held && self.cpus.len() > 1) || group.ring[group.current] == task;
+        if ran && group.work > Number::one() {
+            group.work -= Number::one();
+        }
+    }
+
     fn leave(&mut self, task: usize) {
         self.tasks[task].frontlog = 0;
         self.frontlogs.iter_mut().for_each(|queue| queue.retain(|&t| t != task));
         self.capped.retain(|&t| t != task);
         self.tasks[task].queued = false;
-        self.change(|twin| twin.leave_ring(task));
+        if std::mem::take(&mut self.tasks[task].pending) {
+            self.leave_ring(task);
+        } else {
+            self.change(|twin| {
+                twin.pass_turn(task);
+                twin.leave_ring(task);
+            });
+        }
         if self.cpus.len() > 1 && !self.fresh {
             self.readjust();
+        }
+    }
+
+    /// If the task, which is about to leave, is current in its ring, the next one is from now on.
+    fn pass_turn(&mut self, task: usize) {
+        let group = self.groups.iter_mut().find(|g| g.ring.contains(&task)).unwrap();
+        if group.ring[group.current] == task && group.ring.len() > 1 {
+            group.current = (group.current + 1) % group.ring.len();
+            let next = group.ring[group.current];
+            self.tasks[next].pending = false;
+            let allotment = self.allotment(next);
+            self.tasks[next].deficit += allotment;
         }
     }
 
@@ -351,6 +410,7 @@ impl Twin {
 
     fn shift(&mut self, task: usize) {
         self.leave_ring(task);
+        self.tasks[task].pending = false;
         self.enter_ring(task);
     }
 
@@ -412,9 +472,6 @@ impl Twin {
             if let Some(task) = self.serve_frontlog(cpu) {
                 return Some(task);
             }
-            if self.runnable() <= self.cpus.len() && previous.is_some() {
-                return previous;
-            }
         }
         if self.runnable() == self.cpus.iter().flatten().count() {
             return None;
@@ -422,14 +479,29 @@ impl Twin {
         if self.fresh && self.cpus.len() > 1 {
             self.set_cap();
         }
-        let crowded = self.runnable() > self.cpus.len();
+        if self.cpus.len() > 1 && self.runnable() <= self.cpus.len() {
+            self.fresh = false;
+            return Some(previous.unwrap_or_else(|| self.any_free()));
+        }
         loop {
             let task = self.choose();
-            match self.tasks[task].holder {
-                None => return Some(task),
-                Some(holder) if crowded => self.grant(task, holder, 1),
-                Some(_) => {}
+            let Some(holder) = self.tasks[task].holder else { return Some(task) };
+            self.grant(task, holder, 1);
+        }
+    }
+
+    /// Nobody competes: the first task without a cpu. Those on the way that are not ready join or leave.
+    fn any_free(&mut self) -> usize {
+        loop {
+            let rings = self.groups.iter().flat_map(|g| {
+                let (before, from) = g.ring.split_at(g.current);
+                from.iter().chain(before)
+            });
+            let free = rings.copied().find(|&task| self.tasks[task].holder.is_none()).unwrap();
+            if !self.tasks[free].blocked && !self.tasks[free].pending {
+                return free;
             }
+            self.make_ready(free);
         }
     }
 
@@ -446,6 +518,7 @@ impl Policy for Twin {
             weight: weight.get(),
             queued: false,
             blocked: true,
+            pending: false,
             holder: None,
             deficit: Number::zero(),
             frontlog: 0,
@@ -459,6 +532,7 @@ impl Policy for Twin {
     }
 
     fn remove(&mut self, task: TaskId, _now_ns: Nanos) {
+        self.refund(task.index());
         self.release(task.index());
         if self.tasks[task.index()].queued {
             self.leave(task.index());
@@ -472,10 +546,11 @@ impl Policy for Twin {
             return;
         }
         if queued {
+            self.refund(index);
             self.leave(index);
         }
         self.tasks[index].weight = weight.get();
-        if queued {
+        if queued && !self.tasks[index].blocked {
             self.arrive(index);
         }
     }
@@ -489,6 +564,9 @@ impl Policy for Twin {
 
     fn block(&mut self, task: TaskId, _now_ns: Nanos) {
         self.release(task.index());
+        if self.tasks[task.index()].pending {
+            self.leave(task.index());
+        }
         let task = &mut self.tasks[task.index()];
         task.blocked = true;
         task.deficit = task.deficit.clone().min(Number::one());

@@ -300,8 +300,8 @@ impl Backend for CgroupBackend {
         self.group(task).set_frozen(true)
     }
 
-    fn watch(&mut self, cpu: CpuId) {
-        self.machine.watch(cpu);
+    fn watch(&mut self, cpu: CpuId, after_ns: Nanos) {
+        self.machine.watch(cpu, after_ns);
     }
 
     fn tend(&mut self) -> io::Result<()> {

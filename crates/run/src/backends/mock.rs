@@ -87,8 +87,8 @@ pub struct Mock {
     now_ns: Nanos,
     cpus: usize,
     tasks: Vec<MockTask>,
-    /// Indexed by cpu.
-    watched: Vec<bool>,
+    /// Indexed by cpu: watched from that time on.
+    watched_from_ns: Vec<Option<Nanos>>,
     faults: Faults,
     random: u64,
     /// Cpu time during which a cpu idled although a task wanted one.
@@ -108,7 +108,7 @@ impl Mock {
             now_ns: 0,
             cpus,
             tasks: tasks.map(|(i, phases)| MockTask::new(phases, i % cpus)).collect(),
-            watched: vec![false; cpus],
+            watched_from_ns: vec![None; cpus],
             faults,
             random: 1,
             wasted_ns: 0,
@@ -144,6 +144,8 @@ impl Mock {
                 task if task.sleeps() => Some(task.asleep_until_ns),
                 _ => None,
             });
+            let watches = self.watched_from_ns.iter().flatten().copied();
+            let next = next.chain(watches.filter(|&from_ns| from_ns > self.now_ns));
             let next_ns = next.min().unwrap_or(until_ns).clamp(self.now_ns, until_ns);
             self.pass(next_ns - self.now_ns, &share);
         }
@@ -174,7 +176,8 @@ impl Mock {
     }
 
     fn idle_watched(&self) -> Vec<CpuId> {
-        (0..self.cpus).filter(|&cpu| self.watched[cpu] && self.running_on(cpu) == 0).collect()
+        let watched = |cpu: &CpuId| self.watched_from_ns[*cpu].is_some_and(|ns| ns <= self.now_ns);
+        (0..self.cpus).filter(watched).filter(|&cpu| self.running_on(cpu) == 0).collect()
     }
 
     fn lateness_ns(&mut self) -> Nanos {
@@ -197,7 +200,7 @@ impl Backend for Mock {
         self.advance(until_ns, true);
         let late_ns = self.lateness_ns();
         let idle = self.advance(self.now_ns + late_ns, false);
-        idle.iter().for_each(|&cpu| self.watched[cpu] = false);
+        idle.iter().for_each(|&cpu| self.watched_from_ns[cpu] = None);
         Ok(Wakeup { idle, interrupted: false })
     }
 
@@ -243,8 +246,9 @@ impl Backend for Mock {
         Ok(())
     }
 
-    fn watch(&mut self, cpu: CpuId) {
-        self.watched[cpu] = true;
+    fn watch(&mut self, cpu: CpuId, after_ns: Nanos) {
+        let from_ns = self.now_ns + after_ns;
+        self.watched_from_ns[cpu].get_or_insert(from_ns);
     }
 
     fn tend(&mut self) -> io::Result<()> {

@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use super::{BLOCKED, HELD, NIL, ORDERS, Slot, Task};
+use super::{HELD, NIL, ORDERS, Slot, Task, UNREADY};
 use crate::policy::{CpuId, TaskId};
 use crate::queue::{NodeId, Rings};
 
@@ -84,7 +84,7 @@ impl Frontlogs {
         let head = self.cpus[cpu].0?;
         let can_run = |&node: &NodeId| {
             let slot = slots.get(tasks[self.rings.get(node).index()].node);
-            slot.task & (BLOCKED | HELD) == 0
+            slot.task & (UNREADY | HELD) == 0
         };
         let node = self.rings.iter_from(head).find(can_run)?;
         let task = *self.rings.get(node);

@@ -210,6 +210,16 @@ impl Groups {
         self.live().iter().rposition(|group| group.lead > 0).map_or(0, |index| index + 1)
     }
 
+    /// The group of `order` is not charged for one of its quanta after all. Its weight changes next.
+    pub(super) fn refund(&mut self, order: u32) {
+        let place = usize::from(self.place[order as usize]);
+        debug_assert_ne!(place, 0);
+        if self.list[place].work > 1 {
+            self.list[place].work -= 1;
+            self.relead(place - 1, place);
+        }
+    }
+
     /// Total of the groups' work.
     pub(super) fn work(&self) -> u64 {
         self.live().iter().map(|group| group.work.saturating_sub(1)).sum()
@@ -224,6 +234,11 @@ impl Groups {
         let Groups { list, before, .. } = self;
         let [previous, group, ..] = &mut list[place..] else { unreachable!("a list of 34") };
         Turn { previous, group, place, before }
+    }
+
+    /// The current nodes of all groups, in list order.
+    pub(super) fn currents(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.live().iter().map(|group| group.current)
     }
 
     /// The group of `order`, if any task is in it.
@@ -276,7 +291,9 @@ impl Groups {
         let group = self.list[place];
         let stays = (place == 1 || self.list[place - 1].precedes(&group))
             && (place == self.len || group.precedes(&self.list[place + 1]));
-        let remainder = if stays {
+        let remainder = if group.weight == old_weight {
+            (0, 1)
+        } else if stays {
             self.rescale(place, old_weight)
         } else {
             self.take_out(place);

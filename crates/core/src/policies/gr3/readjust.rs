@@ -1,7 +1,7 @@
 //! Weight readjustment of GR3MP (USENIX'05 §3.3): tasks above the cap count as the cap, and stand
 //! in its group.
 
-use super::{BLOCKED, Gr3, HELD, Task};
+use super::{Gr3, HELD, Task, UNREADY};
 use crate::policy::TaskId;
 use crate::queue::NodeId;
 use crate::weights::{Cap, Search};
@@ -115,7 +115,9 @@ impl Gr3 {
     /// Moves `task` from the group of `order` to that of its effective weight, as an arrival that
     /// keeps its cpu and its frontlog.
     fn shift(&mut self, task: TaskId, order: u32) {
-        let flags = self.rings.get(self.tasks[task.index()].node).task & (BLOCKED | HELD);
+        let Task { node, pending, .. } = self.tasks[task.index()];
+        let flags = if pending { HELD } else { UNREADY | HELD };
+        let flags = self.rings.get(node).task & flags;
         self.leave_ring(task, order);
         if let Some(group) = self.enter_ring(task, flags, None) {
             self.groups.insert_later(group);
@@ -130,7 +132,7 @@ impl Gr3 {
         for index in staying..self.capped.len() {
             let task = self.capped[index];
             let Task { weight, node, .. } = self.tasks[task.index()];
-            let flags = self.rings.get(node).task & (BLOCKED | HELD);
+            let flags = self.rings.get(node).task & (UNREADY | HELD);
             self.leave_ring(task, weight.order());
             let first = self.groups.get(order).filter(|group| !group.is_empty());
             let first = first.map(|group| group.current);

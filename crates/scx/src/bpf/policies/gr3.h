@@ -43,6 +43,8 @@ struct policy_task {
 	bool queued;
 	/* Queued, but to leave when its turn comes. */
 	bool blocked;
+	/* Queued, but no part of its group before its turn; not current, capped or blocked. */
+	bool pending;
 	bool held;
 	/* Counts as the cap, and stands in the cap's group. */
 	bool capped;
@@ -86,7 +88,8 @@ struct policy_state {
 	/* What rescaling has lost of a quantum, as a fraction; sums before the change at hand. */
 	u64 lost, lost_of, total_work, total_weight;
 	u32 cpus;
-	/* Queued tasks that are not blocked; those of them that a cpu holds (several cpus only). */
+	/* Queued tasks that are not blocked, pending ones included; those of them that a cpu holds
+	 * (several cpus only). */
 	u32 runnable, held;
 	u64 frontlog_total;
 	/* Queued tasks by order of raw weight. */
@@ -424,6 +427,21 @@ static __always_inline void start_ring(u32 order, u32 id)
 	TASK(id)->deficit = allotment(TASK(id));
 }
 
+/* A pending task is a part of its group from now on. */
+static __always_inline void count_in(struct group __arena *group, u32 id)
+{
+	TASK(id)->pending = false;
+	group->plain += TASK(id)->weight;
+}
+
+/* A task becomes current in the ring of its group. */
+static __always_inline void make_current(struct group __arena *group, u32 id)
+{
+	if (TASK(id)->pending)
+		count_in(group, id);
+	group->current = id;
+}
+
 /* Takes a task out of the ring of the group of this order. False if that is empty now. */
 static __always_inline bool leave_ring(u32 id, u32 order)
 {
@@ -435,13 +453,15 @@ static __always_inline bool leave_ring(u32 id, u32 order)
 	TASK(prev)->next = next;
 	TASK(next)->prev = prev;
 	task->queued = false;
-	if (task->capped)
+	if (task->pending)
+		task->pending = false;
+	else if (task->capped)
 		group->capped--;
 	else
 		group->plain -= task->weight;
-	if (group->current == id) {
-		group->current = prev;
-		if (STATE->fresh && left)
+	if (group->current == id && left) {
+		make_current(group, prev);
+		if (STATE->fresh)
 			start_ring(order, next);
 	}
 	return left;
@@ -873,11 +893,19 @@ static __always_inline void arrive(u32 id)
 	STATE->count++;
 	STATE->load += task->weight;
 	task->arrival = STATE->arrivals++;
-	if (enter_ring(id, NIL))
-		insert_group(group_of(task));
-	else
-		update_group(group_of(task));
-	credit(task);
+	task->capped = above_cap(task->weight);
+	if (STATE->fresh || task->capped || !STATE->place[class]) {
+		if (enter_ring(id, NIL))
+			insert_group(group_of(task));
+		else
+			update_group(group_of(task));
+		credit(task);
+	} else {
+		task->queued = true;
+		task->pending = true;
+		task->deficit = 0;
+		link_before(id, STATE->groups[class].current);
+	}
 	if (task->capped) {
 		STATE->capped[STATE->capped_count & 1023] = id;
 		STATE->capped_count++;
@@ -885,7 +913,8 @@ static __always_inline void arrive(u32 id)
 	if (STATE->cpus > 1 && !STATE->fresh) {
 		if (STATE->count > STATE->cpus)
 			readjust();
-		grant_arrival(id);
+		if (!task->pending)
+			grant_arrival(id);
 	}
 }
 
@@ -905,11 +934,42 @@ policy_fn u32 uncount_capped(u32 id)
 	return 0;
 }
 
+/* If a task, which is about to leave, is current in its ring, the next one is from now on. */
+static __always_inline void pass_turn(u32 id, u32 order)
+{
+	struct group __arena *group = &STATE->groups[order & 63];
+	u32 next = TASK(id)->next;
+
+	if (group->current == id && next != id) {
+		make_current(group, next);
+		TASK(next)->deficit += allotment(TASK(next));
+	}
+}
+
+/*
+ * A task that is about to leave is no longer counted for the round that it has just been charged
+ * for, if its turn was the last one or it still runs.
+ */
+static __always_inline void refund(u32 id)
+{
+	struct policy_task __arena *task = TASK(id);
+	u32 order = group_of(task), place = STATE->place[order & 63];
+	struct group __arena *group = &STATE->groups[order & 63];
+
+	if (task->pending || STATE->fresh || (group->current != id && !task->held))
+		return;
+	if (group->work > 1) {
+		group->work--;
+		relead(place - 1, place);
+	}
+}
+
 /* The task is queued no longer. If a cpu holds it, it still does. */
 policy_fn u32 leave(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
 	u32 class = ilog2(task->weight) & 31, order = group_of(task);
+	bool counted = !task->pending, left;
 
 	discard(id);
 	STATE->class_count[class]--;
@@ -920,9 +980,11 @@ policy_fn u32 leave(u32 id)
 	STATE->load -= task->weight;
 	if (task->capped)
 		uncount_capped(id);
-	if (leave_ring(id, order))
+	pass_turn(id, order);
+	left = leave_ring(id, order);
+	if (counted && left)
 		update_group(order);
-	else
+	else if (counted)
 		delete_group(order);
 	if (!STATE->count) {
 		STATE->cap_feasible = CAP_NONE;
@@ -930,6 +992,23 @@ policy_fn u32 leave(u32 id)
 		STATE->arrivals = 0;
 	} else if (STATE->cpus > 1 && !STATE->fresh && STATE->count > STATE->cpus) {
 		readjust();
+	}
+	return 0;
+}
+
+/* The turn of a task has come that is blocked or pending. */
+policy_fn u32 make_ready(u32 id)
+{
+	struct policy_task __arena *task = TASK(id);
+	u32 order = group_of(task);
+
+	if (task->pending) {
+		count_in(&STATE->groups[order & 63], id);
+		update_group(order);
+		grant_arrival(id);
+	} else {
+		task->blocked = false;
+		leave(id);
 	}
 	return 0;
 }
@@ -960,9 +1039,8 @@ static __always_inline u32 choose(void)
 			id = task->next;
 			task = TASK(id);
 		}
-		if (task->blocked) {
-			task->blocked = false;
-			leave(id);
+		if (task->blocked || task->pending) {
+			make_ready(id);
 			continue;
 		}
 		if (!stays)
@@ -1001,9 +1079,45 @@ static __always_inline u32 release_cpu(u32 cpu)
 	return id;
 }
 
+/* The first task of the queue that no cpu holds; it may be blocked or pending. */
+policy_fn u32 first_free(void)
+{
+	u32 place, i;
+
+	bpf_for(place, 1, STATE->len + 1) {
+		u32 first = group_at(place)->current, id = first;
+
+		bpf_for(i, 0, POLICY_TASKS) {
+			if (!TASK(id)->held)
+				return id;
+			id = TASK(id)->next;
+			if (id == first)
+				break;
+		}
+	}
+	return NIL;
+}
+
+/*
+ * A runnable task that no cpu holds, if nobody competes with it: none is chosen, for it might be
+ * the lightest by far. Those on the way that are not ready join or leave.
+ */
+static __always_inline u32 any_free(void)
+{
+	u32 i;
+
+	bpf_for(i, 0, POLICY_TASKS) {
+		u32 id = first_free();
+
+		if (id == NIL || (!TASK(id)->blocked && !TASK(id)->pending))
+			return id;
+		make_ready(id);
+	}
+	return NIL;
+}
+
 policy_fn u32 policy_pick(u32 cpu)
 {
-	bool crowded = STATE->runnable > STATE->cpus;
 	u32 previous, id, i;
 
 	if (STATE->cpus == 1)
@@ -1012,12 +1126,15 @@ policy_fn u32 policy_pick(u32 cpu)
 	id = serve(cpu);
 	if (id != NIL)
 		return hold(cpu, id);
-	if (!crowded && previous != NIL)
-		return hold(cpu, previous);
 	if (STATE->runnable == STATE->held)
 		return NIL;
 	if (STATE->fresh)
 		readjust();
+	if (STATE->runnable <= STATE->cpus) {
+		STATE->fresh = false;
+		id = previous == NIL ? any_free() : previous;
+		return hold(cpu, id);
+	}
 	bpf_for(i, 0, 1 << 20) {
 		struct policy_task __arena *task;
 
@@ -1027,8 +1144,7 @@ policy_fn u32 policy_pick(u32 cpu)
 		task = TASK(id);
 		if (!task->held)
 			return hold(cpu, id);
-		if (crowded)
-			grant(id, task->holder, 1);
+		grant(id, task->holder, 1);
 	}
 	return NIL;
 }
@@ -1059,7 +1175,7 @@ policy_fn u32 policy_add(u32 id, u32 weight)
 	task->weight = weight;
 	task->holder = NIL;
 	task->frontlog = 0;
-	task->queued = task->blocked = task->held = task->capped = false;
+	task->queued = task->blocked = task->pending = task->held = task->capped = false;
 	return 0;
 }
 
@@ -1069,6 +1185,7 @@ policy_fn u32 policy_remove(u32 id)
 
 	if (!task->queued)
 		return 0;
+	refund(id);
 	if (task->held)
 		release_cpu(task->holder);
 	if (!task->blocked)
@@ -1082,15 +1199,21 @@ policy_fn u32 policy_set_weight(u32 id, u32 weight)
 {
 	struct policy_task __arena *task = TASK(id);
 
+	bool blocked;
+
 	if (weight == task->weight)
 		return 0;
 	if (!task->queued) {
 		task->weight = weight;
 		return 0;
 	}
+	refund(id);
+	blocked = task->blocked;
+	task->blocked = false;
 	leave(id);
 	task->weight = weight;
-	arrive(id);
+	if (!blocked)
+		arrive(id);
 	return 0;
 }
 
@@ -1106,7 +1229,10 @@ policy_fn u32 policy_wake(u32 id)
 	return 0;
 }
 
-/* Lazy: the task stays queued until its turn, with at most one quantum of credit. */
+/*
+ * Lazy: the task stays queued until its turn, with at most one quantum of credit; if it is pending,
+ * it leaves at once.
+ */
 policy_fn u32 policy_block(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
@@ -1114,10 +1240,14 @@ policy_fn u32 policy_block(u32 id)
 
 	if (task->held)
 		release_cpu(task->holder);
+	STATE->runnable--;
+	if (task->pending) {
+		leave(id);
+		return 0;
+	}
 	task->blocked = true;
 	if (task->deficit > one)
 		task->deficit = one;
-	STATE->runnable--;
 	return 0;
 }
 
