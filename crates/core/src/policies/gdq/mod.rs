@@ -56,11 +56,11 @@
 //!   new one. Tasks that are runnable before the first pick are dealt to the queues in order of id.
 //! * After a change no cpu is moved; each finds out at its next look. Then a cpu goes first to a
 //!   group that has less than its floor, and a group keeps its service error when Φ̂ changes (see
-//!   [`tags`](crate::tags) for why); also while it has no tasks, up to T: tasks of small weight that
-//!   sleep briefly would otherwise forget what is due to them each time, and starve. For the same
-//!   reason, when a task wakes in a group without a cpu, the next cpu that competes looks at once. A cpu whose queue runs empty takes a task of its group, else of the
-//!   group that it should go to, else of any that has more tasks than cpus: it idles only if no task
-//!   waits.
+//!   [`tags`](crate::tags) for why); also while it has no tasks, up to T: tasks of small weight
+//!   that sleep briefly would otherwise forget what is due to them each time, and starve. For the
+//!   same reason, when a task wakes in a group without a cpu, the next cpu that competes looks at
+//!   once. A cpu whose queue runs empty takes a task of its group, else of the group that it should
+//!   go to, else of any that has more tasks than cpus: it idles only if no task waits.
 //! * A change of the weight of a *running* task, its own or by the cap, takes effect when it is
 //!   charged, if it moves the task to another group.
 //! * A quantum that ends early is charged in full when it begins; what is left over adds up, and

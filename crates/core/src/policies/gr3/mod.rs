@@ -44,8 +44,7 @@
 //! * A changed group's work is rescaled in proportion to its own, as in CUCS-028-04. USENIX'05 sets
 //!   it by the next lighter group's, so that an arrival may wait for Φ_G/Φ_(k+1) quanta, and its
 //!   claim that the disruption is a constant does not hold (`tests/gr3/dynamic.rs` has a
-//!   counterexample). Five hogs of weight 1 to 5 beside five sleepers on two cpus receive 92 to
-//!   126 % of the ideal with that rule, 106.7 to 107.0 % with ours. [`Rescale`] has both.
+//!   counterexample). [`Rescale`] has both.
 //! * A blocked task stays queued until its turn (lazy removal, as in the paper). A quantum that was
 //!   granted counts as service in the round however little of it was used, and the group pays for all
 //!   of it (as in the paper; charging what was used lets the hogs of the group have the rest, and
@@ -312,7 +311,8 @@ impl Gr3 {
         Some(task)
     }
 
-    /// A decision after a change of groups; or one that begins with a task that is not ready; or with a group of capped tasks, whose deficits have other units; or with nobody runnable.
+    /// A decision after a change of groups; or one that begins with a task that is not ready; or
+    /// with a group of capped tasks, whose deficits have other units; or with nobody runnable.
     #[cold]
     fn choose_slowly(&mut self) -> Option<u32> {
         while self.runnable > 0 {
