@@ -179,6 +179,10 @@ impl Random {
         (z ^ (z >> 31)) % limit
     }
 
+    fn index(&mut self, limit: u64) -> usize {
+        usize::try_from(self.below(limit)).expect("indices are small")
+    }
+
     fn weight(&mut self, most: u64) -> u32 {
         u32::try_from(1 + self.below(most)).expect("weights are small")
     }
@@ -188,8 +192,8 @@ impl Random {
 /// count that are feasible by far, with or without the sleepers.
 fn hogs_beside_sleepers(policy: &str, seed: u64) -> f64 {
     let mut random = Random(seed);
-    let cpus = 1 + random.below(3) as usize;
-    let hogs = cpus + 2 + random.below(5) as usize;
+    let cpus = 1 + random.index(3);
+    let hogs = cpus + 2 + random.index(5);
     let most = 2 + random.below(30);
     let mut tasks: Vec<_> = (0..hogs).map(|_| (random.weight(most), hog())).collect();
     let total: u32 = tasks.iter().map(|task| task.0).sum();

@@ -468,10 +468,10 @@ impl Twin {
         if let Some(task) = previous {
             self.tasks[task].holder = None;
         }
-        if self.cpus.len() > 1 {
-            if let Some(task) = self.serve_frontlog(cpu) {
-                return Some(task);
-            }
+        if self.cpus.len() > 1
+            && let Some(task) = self.serve_frontlog(cpu)
+        {
+            return Some(task);
         }
         if self.runnable() == self.cpus.iter().flatten().count() {
             return None;

@@ -166,7 +166,7 @@ static __always_inline bool precedes(u64 weight, u32 order, u32 place)
 }
 
 /* Computes the leads of the places first..=last anew. */
-policy_fn u32 relead(u32 first, u32 last)
+static __always_inline void relead(u32 first, u32 last)
 {
 	u32 i;
 
@@ -181,7 +181,6 @@ policy_fn u32 relead(u32 first, u32 last)
 			group->lead.high = -1;
 		}
 	}
-	return 0;
 }
 
 static __always_inline void weigh(struct group __arena *group)
@@ -286,7 +285,7 @@ static __always_inline void resume(void)
 }
 
 /* The tasks of the group of this order have changed: moves it to its place and rescales it. */
-static void update_group(u32 order)
+static __always_inline void update_group(u32 order)
 {
 	struct group __arena *group = &STATE->groups[order & 63];
 	u32 place = STATE->place[order & 63];
@@ -997,7 +996,7 @@ policy_fn u32 leave(u32 id)
 }
 
 /* The turn of a task has come that is blocked or pending. */
-policy_fn u32 make_ready(u32 id)
+static __always_inline void make_ready(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
 	u32 order = group_of(task);
@@ -1010,7 +1009,6 @@ policy_fn u32 make_ready(u32 id)
 		task->blocked = false;
 		leave(id);
 	}
-	return 0;
 }
 
 /* --- picking ------------------------------------------------------------------------------- */
