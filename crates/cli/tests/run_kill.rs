@@ -25,6 +25,7 @@ fn kill_9_leaves_nothing_stopped_or_frozen() {
         "1:while :; do (:); done",
         "1:(setsid sh -c 'while :; do :; done' &) & while :; do sleep 0.01; done",
     ];
+    let mut failures = Vec::new();
     for backend in backends() {
         for batch in 0..MOMENTS / BATCH {
             let start = Instant::now();
@@ -51,8 +52,12 @@ fn kill_9_leaves_nothing_stopped_or_frozen() {
                 {
                     pids.into_iter().for_each(|pid| signal(pid, "KILL"));
                 }
-                assert!(held.is_empty(), "{backend}, killed after {moment:?}: {held:?}");
+                if !held.is_empty() {
+                    failures.push(format!("{backend}, killed after {moment:?}: {held:?}"));
+                }
             }
         }
     }
+    // Only now: nothing of this test goes on running.
+    assert!(failures.is_empty(), "{failures:#?}");
 }

@@ -601,7 +601,9 @@ mod tests {
             let w = tag.weight();
             let near = Tag::from_parts(
                 clock.tag(w).total_parts() + i128::from(ahead * i64::from(w.get())), w);
-            for tag in [tag, near] {
+            // What a meter means: the tag less than 2^63 ns of service away.
+            let is_near = |tag: &Tag| tag.service_since(clock.tag(w)).abs() < 1 << 63;
+            for tag in [tag, near].into_iter().filter(is_near) {
                 prop_assert_eq!(clock.tag_of(tag.meter(), w), tag);
                 let passed = clock.has_passed(tag);
                 prop_assert!(passed || !estimate.has_passed(tag.meter(), w.get()));

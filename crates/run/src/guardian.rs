@@ -110,6 +110,7 @@ impl Watch {
     fn stand(mut self, mut reader: io::PipeReader) {
         let _ = setsid();
         let _ = prctl::set_name(c"prorata-guard");
+        sys::be_prompt();
         if let Ok(null) = fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
             // Whoever reads prorata's output shall not wait for the guardian.
             let _ = (dup2_stdin(&null), dup2_stdout(&null), dup2_stderr(&null));
@@ -180,9 +181,10 @@ impl Watch {
             thread_ids(pid).for_each(|tid| {
                 let _ = sched_setaffinity(Pid::from_raw(tid), &cpus);
             });
-            if stat.state == b'T' && kill(Pid::from_raw(pid), Signal::SIGCONT).is_ok() {
-                stopped += 1;
-            }
+            // Whatever its state: where many wait for a cpu, a stop may be pending for long, and
+            // this takes it back.
+            let continued = kill(Pid::from_raw(pid), Signal::SIGCONT).is_ok();
+            stopped += usize::from(continued && stat.state == b'T');
         }
         stopped
     }
