@@ -261,7 +261,7 @@ impl Twin {
         self.tasks[task].queued = true;
         let order = order_of(&self.effective(task));
         let group = self.groups.iter().position(|g| g.order == order);
-        let later = !self.fresh && !self.exceeds(task);
+        let later = !self.fresh && self.cap.is_none();
         if let Some(group) = group.filter(|_| later) {
             let group = &mut self.groups[group];
             group.ring.insert(group.current, task);

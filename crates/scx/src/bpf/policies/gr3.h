@@ -893,7 +893,7 @@ static __always_inline void arrive(u32 id)
 	STATE->load += task->weight;
 	task->arrival = STATE->arrivals++;
 	task->capped = above_cap(task->weight);
-	if (STATE->fresh || task->capped || !STATE->place[class]) {
+	if (STATE->fresh || STATE->cap_feasible != CAP_NONE || !STATE->place[class]) {
 		if (enter_ring(id, NIL))
 			insert_group(group_of(task));
 		else
