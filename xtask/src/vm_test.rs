@@ -15,8 +15,9 @@ use crate::vm_stress;
 /// mille of what the lightest hog is entitled to.
 const SHARE_ERROR: u32 = 40;
 const SECONDS: u32 = 4;
-/// How far a hog may be behind its ideal at any time.
-const LAG_MS: u32 = 15;
+/// How far a hog may be behind its ideal at any time: Theorem 2's bound of four quanta. Found: up to
+/// 10 ms, 16 ms beside a loader that records.
+const LAG_MS: u32 = 20;
 /// The policy under random disturbances, in virtual seconds; `vm-stress` has the long form.
 const STRESS_SECONDS: u64 = 5;
 /// An instruction takes 4 ns: the emulated cpus are slow, and the host is done the sooner.
