@@ -1,0 +1,64 @@
+//! `prorata run` under every policy, with real commands.
+
+mod run_common;
+
+use prorata::policies;
+use run_common::prorata;
+use serde_json::Value;
+
+/// Cpu time of two hogs of weight 2 and 1 on one cpu, or of three equal ones on several.
+fn cpu_seconds(policy: &str, cpus: &str, hogs: &[&str]) -> Vec<f64> {
+    let common =
+        ["run", "--policy", policy, "--cpus", cpus, "--duration", "600ms", "--format", "json"];
+    let output = prorata(&[&common[..], hogs].concat()).output().expect("prorata starts");
+    assert_eq!(output.status.code(), Some(0), "{policy}: {output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    let tasks = report["tasks"].as_array().expect("a list");
+    tasks.iter().map(|task| task["cpu_s"].as_f64().expect("a number")).collect()
+}
+
+/// A lottery is drawn, and neither Linux 2.4 nor round robin keeps to weights within a second.
+fn keeps_proportions(policy: &str) -> bool {
+    !["lottery", "linux-2.4", "linux-2.6", "round-robin"].contains(&policy)
+}
+
+#[test]
+fn every_policy_shares_one_cpu() {
+    for entry in policies::REGISTRY {
+        let used =
+            cpu_seconds(entry.name, "1", &["2:sha256sum /dev/zero", "1:sha256sum /dev/zero"]);
+        assert!(used.iter().all(|&seconds| seconds > 0.0), "{}: {used:?}", entry.name);
+        // Cpu time decides, not the wall clock: this holds on a busy machine too. The last turn may
+        // be cut short.
+        let ratio = used[0] / used[1];
+        let kept = (1.5..2.7).contains(&ratio);
+        assert!(kept || !keeps_proportions(entry.name), "{}: {used:?}", entry.name);
+    }
+}
+
+#[test]
+fn every_policy_for_several_cpus_uses_two() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        println!("skipped: this machine has one cpu");
+        return;
+    }
+    for entry in policies::REGISTRY.iter().filter(|entry| entry.multiprocessor) {
+        let used = cpu_seconds(entry.name, "2", &["1:sha256sum /dev/zero"; 3]);
+        assert!(used.iter().all(|&seconds| seconds > 0.0), "{}: {used:?}", entry.name);
+    }
+}
+
+#[test]
+fn a_policy_for_one_cpu_is_refused_on_two() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        println!("skipped: this machine has one cpu");
+        return;
+    }
+    for entry in policies::REGISTRY.iter().filter(|entry| !entry.multiprocessor) {
+        let command = ["run", "--policy", entry.name, "--cpus", "2", "1:true"];
+        let output = prorata(&command).output().expect("prorata starts");
+        assert_eq!(output.status.code(), Some(2), "{}: {output:?}", entry.name);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(message.contains(entry.name) && message.contains("--cpus 1"), "{message}");
+    }
+}
