@@ -25,7 +25,7 @@ proptest! {
         cpus in proptest::sample::select(vec![1usize, 2, 3, 4, 8]),
     ) {
         let fast = schedule(&mut gr3(&weights, cpus), cpus, 100);
-        let slow = schedule(&mut start(Twin::new(cpus, Rescale::Own), &weights), cpus, 100);
+        let slow = schedule(&mut start(Twin::new(cpus, Rescale::Own, false), &weights), cpus, 100);
         prop_assert_eq!(fast, slow, "{:?} on {} cpus", weights, cpus);
     }
 
@@ -40,11 +40,12 @@ proptest! {
         cpus in 1usize..=5,
         events in proptest::collection::vec((0u8..12, any::<u16>(), weight()), 1..200),
         rescale in proptest::sample::select(vec![Rescale::Own, Rescale::Neighbour]),
+        frontlogs in any::<bool>(),
     ) {
         let setup = Setup::new(cpus, QUANTUM_NS);
-        let fast = Gr3::with_rules(&setup, Resume::UntilOrdered, rescale);
+        let fast = Gr3::with_rules(&setup, Resume::UntilOrdered, rescale).arrival_frontlogs(frontlogs);
         let fast = Checked::new(fast, &setup);
-        let twin = Checked::new(Twin::new(cpus, rescale), &setup);
+        let twin = Checked::new(Twin::new(cpus, rescale, frontlogs), &setup);
         // With the neighbour's work an arrival may wait for as many choices as weights differ by.
         let most = if rescale == Rescale::Neighbour { 1000 } else { u32::MAX };
         let weights: Vec<u32> = weights.iter().map(|&weight| weight.min(most)).collect();

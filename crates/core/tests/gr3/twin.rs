@@ -56,6 +56,7 @@ pub(crate) struct Twin {
     capped: Vec<usize>,
     arrivals: usize,
     rescale: Rescale,
+    arrival_frontlogs: bool,
 }
 
 /// ⌊log₂⌋ of a number that is at least 1.
@@ -64,9 +65,10 @@ fn order_of(number: &Number) -> u32 {
 }
 
 impl Twin {
-    pub(crate) fn new(cpus: usize, rescale: Rescale) -> Twin {
+    pub(crate) fn new(cpus: usize, rescale: Rescale, arrival_frontlogs: bool) -> Twin {
         Twin {
             rescale,
+            arrival_frontlogs,
             tasks: vec![],
             groups: vec![],
             at: 0,
@@ -440,6 +442,9 @@ impl Twin {
     }
 
     fn grant_arrival(&mut self, task: usize) {
+        if !self.arrival_frontlogs {
+            return;
+        }
         let cpus = 0..self.cpus.len();
         let total: u32 = cpus.clone().map(|cpu| self.sum(cpu)).sum();
         let weight: Number = self.groups.iter().map(|g| self.weight(g)).sum();

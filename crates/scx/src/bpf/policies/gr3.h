@@ -68,7 +68,6 @@ struct gr3_cpu {
 	u32 task;
 	/* The task at home here whose frontlog is served next. */
 	u32 log_head;
-	u64 log_sum;
 };
 
 struct policy_state {
@@ -91,7 +90,6 @@ struct policy_state {
 	/* Queued tasks that are not blocked, pending ones included; those of them that a cpu holds
 	 * (several cpus only). */
 	u32 runnable, held;
-	u64 frontlog_total;
 	/* Queued tasks by order of raw weight. */
 	u32 class_count[ORDERS];
 	u64 class_weight[ORDERS];
@@ -488,8 +486,6 @@ static __always_inline void grant(u32 id, u32 cpu, u32 quanta)
 		}
 	}
 	task->frontlog += quanta;
-	STATE->cpu[task->home & (POLICY_CPUS - 1)].log_sum += quanta;
-	STATE->frontlog_total += quanta;
 	STATE->counts.frontlogs += quanta;
 }
 
@@ -511,8 +507,6 @@ static __always_inline void discard(u32 id)
 
 	if (!task->frontlog)
 		return;
-	STATE->cpu[task->home & (POLICY_CPUS - 1)].log_sum -= task->frontlog;
-	STATE->frontlog_total -= task->frontlog;
 	retire(task, id);
 }
 
@@ -537,45 +531,10 @@ policy_fn u32 serve(u32 cpu)
 found:
 	task = TASK(id);
 	home->log_head = task->log_next;
-	home->log_sum--;
-	STATE->frontlog_total--;
 	task->frontlog--;
 	if (!task->frontlog)
 		retire(task, id);
 	return id;
-}
-
-policy_fn u32 shortest_log(void)
-{
-	u64 least = ~0ULL;
-	u32 cpu = unknown_zero(STATE->cpus), i;
-
-	bpf_for(i, 0, STATE->cpus) {
-		u64 sum = STATE->cpu[i & (POLICY_CPUS - 1)].log_sum;
-
-		if (sum < least) {
-			least = sum;
-			cpu = i;
-		}
-	}
-	return cpu;
-}
-
-/* An arrival's share of the frontlogs: F_T * effective weight / total weight, rounded down. */
-static __always_inline void grant_arrival(u32 id)
-{
-	u64 weight = TASK(id)->weight * STATE->cap_cpus, total = 0, share;
-	u32 i;
-
-	if (!STATE->frontlog_total)
-		return;
-	if (weight > STATE->cap_feasible)
-		weight = STATE->cap_feasible;
-	bpf_for(i, 1, STATE->len + 1)
-		total += group_at(i)->weight;
-	share = mul_div(STATE->frontlog_total, weight, total);
-	if (share)
-		grant(id, shortest_log(), share);
 }
 
 /* --- readjustment -------------------------------------------------------------------------- */
@@ -912,8 +871,6 @@ static __always_inline void arrive(u32 id)
 	if (STATE->cpus > 1 && !STATE->fresh) {
 		if (STATE->count > STATE->cpus)
 			readjust();
-		if (!task->pending)
-			grant_arrival(id);
 	}
 }
 
@@ -1004,7 +961,6 @@ static __always_inline void make_ready(u32 id)
 	if (task->pending) {
 		count_in(&STATE->groups[order & 63], id);
 		update_group(order);
-		grant_arrival(id);
 	} else {
 		task->blocked = false;
 		leave(id);
