@@ -40,8 +40,7 @@ pub(crate) struct CostRow {
     pub(crate) hackbench_s: f64,
     /// A switch between two threads of one cpu that send each other a byte, all in all.
     pub(crate) switch_instructions: Option<f64>,
-    /// Runnable hogs, and what the end of a slice costs beyond the tick, interrupt and switch
-    /// included.
+    /// Runnable hogs, and what the end of a slice costs: interrupt, decision and switch.
     pub(crate) turn_instructions: Vec<(usize, f64)>,
 }
 

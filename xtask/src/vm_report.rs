@@ -116,9 +116,10 @@ Times are virtual: QEMU -icount, where an instruction takes 4 ns for shares and 
 that a busy host changes nothing; all schedulers in one boot for each number of cpus. The lag is the
 furthest that a hog was behind its ideal (GMS) at any time, from the kernel's trace of switches; the
 share error is the largest relative one at the end. Shares cannot be told better than by a quantum:
-the last column says what 5 ms are of the lightest hog's service. A switch is one of a pinned
-ping-pong over a socket, system calls included; a turn is the end of a slice among so many hogs,
-beyond the tick; hackbench is 10 groups of 10 senders and 10 receivers, the best of three.
+the last column says what 5 ms are of the lightest hog's service. A switch is one of a ping-pong over
+pipes, pinned to a cpu, system calls included; a turn is the end of a slice among so many hogs of
+nice 0 to 9, from the last instruction of one hog to the first of the next; hackbench is 10 groups of
+10 senders and 10 receivers over sockets, the best of three.
 
 ";
 

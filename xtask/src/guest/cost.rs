@@ -2,24 +2,24 @@
 //!
 //! An instruction takes 1 ns there, so that every figure is a difference of clock readings.
 
-use std::fs;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
 use super::scheduler::Scheduler;
 use super::system;
-use crate::report::CostRow;
+use crate::report::{CostRow, Failure};
 
 const ROUND_TRIPS: u32 = 5_000;
-/// How long hogs run to see what taking turns costs them.
-const HOG_TIME: Duration = Duration::from_secs(1);
+/// How long hogs take turns: a hundred quanta of 5 ms.
+const HOG_TIME: Duration = Duration::from_millis(500);
+/// Hogs have nice values from 0 to one less, so that policies of groups have several.
+const NICE_VALUES: usize = 10;
 /// hackbench -g10 -f10 -l200: groups, senders and receivers in each, messages from each sender to
 /// each receiver, of 100 bytes.
 const GROUPS: usize = 10;
@@ -40,17 +40,18 @@ impl Args {
     pub(crate) fn execute(self) -> Result<ExitCode> {
         system::become_real_time()?;
         let cpus = thread::available_parallelism()?.get();
-        // How fast a hog computes that nobody disturbs but the tick.
-        let rate = Hogs::run(1)?.turns_per_ns();
         for scheduler in &self.schedulers {
-            let row = measure(scheduler, cpus, rate);
-            row.with_context(|| format!("the costs of {scheduler}"))?.print();
+            let row = measure(scheduler, cpus);
+            match row.with_context(|| format!("the costs of {scheduler}")) {
+                Ok(row) => row.print(),
+                Err(why) => Failure::of(cpus, &why).print(),
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn measure(scheduler: &str, cpus: usize, rate: f64) -> Result<CostRow> {
+fn measure(scheduler: &str, cpus: usize) -> Result<CostRow> {
     let name = scheduler.to_string();
     let scheduler = Scheduler::start(scheduler)?;
     thread::sleep(Duration::from_millis(200));
@@ -69,21 +70,22 @@ fn measure(scheduler: &str, cpus: usize, rate: f64) -> Result<CostRow> {
     if cpus == 1 {
         row.switch_instructions = Some(ping_pong()?);
         for hogs in [2, 10, 100, 1000] {
-            row.turn_instructions.push((hogs, Hogs::run(hogs)?.cost_of_a_turn(rate)));
+            row.turn_instructions.push((hogs, turn(hogs)?));
         }
     }
     scheduler.stop()?;
     Ok(row)
 }
 
-/// Instructions a switch when two threads of one cpu send a byte to and fro.
+/// Instructions a switch when two threads of one cpu send a byte to and fro through pipes.
 fn ping_pong() -> Result<f64> {
-    let (mut here, mut there) = UnixStream::pair()?;
+    let (mut heard, mut say) = io::pipe()?;
+    let (mut echoed, mut reply) = io::pipe()?;
     let echo = thread::spawn(move || -> Result<()> {
         system::bind_to(0)?;
         let mut byte = [0];
-        while there.read(&mut byte)? == 1 {
-            there.write_all(&byte)?;
+        while heard.read(&mut byte)? == 1 {
+            reply.write_all(&byte)?;
         }
         Ok(())
     });
@@ -93,8 +95,8 @@ fn ping_pong() -> Result<f64> {
         let mut play = |rounds: u32| -> Result<Duration> {
             let begin = Instant::now();
             for _ in 0..rounds {
-                here.write_all(&byte)?;
-                here.read_exact(&mut byte)?;
+                say.write_all(&byte)?;
+                echoed.read_exact(&mut byte)?;
             }
             Ok(begin.elapsed())
         };
@@ -107,83 +109,114 @@ fn ping_pong() -> Result<f64> {
     Ok(time.as_secs_f64() * 1e9 / f64::from(2 * ROUND_TRIPS))
 }
 
-/// Threads that count turns for [`HOG_TIME`].
-struct Hogs {
-    turns: u64,
-    elapsed_ns: f64,
-    switches: u64,
+/// Instructions from hog to hog when a slice is over, among so many on one cpu: the interrupt, the
+/// scheduler's decision and the switch. The median, since now and then something else comes between.
+fn turn(hogs: usize) -> Result<f64> {
+    let relay = Relay {
+        epoch: Instant::now(),
+        holder: AtomicUsize::new(hogs),
+        seen_ns: AtomicU64::new(0),
+        is_over: AtomicBool::new(false),
+    };
+    let (gate, ready) = (Gate::default(), AtomicUsize::new(0));
+    let hog = |me: usize| -> Result<Vec<u64>> {
+        let nice = system::set_nice(0, i32::try_from(me % NICE_VALUES)?);
+        gate.wait();
+        // Waking up is no turn.
+        ready.fetch_add(1, Ordering::Relaxed);
+        while ready.load(Ordering::Relaxed) < hogs {
+            thread::yield_now();
+        }
+        nice?;
+        Ok(relay.run(me))
+    };
+    let mut gaps_ns = thread::scope(|scope| -> Result<Vec<u64>> {
+        let hog = &hog;
+        let threads: Vec<_> = (0..hogs).map(|me| scope.spawn(move || hog(me))).collect();
+        gate.open(threads.iter().map(|hog| hog.thread()));
+        while ready.load(Ordering::Relaxed) < hogs {
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(HOG_TIME);
+        relay.is_over.store(true, Ordering::Relaxed);
+        let mut gaps_ns = Vec::new();
+        for thread in threads {
+            gaps_ns.extend(thread.join().expect("the thread does not panic")?);
+        }
+        Ok(gaps_ns)
+    })?;
+    gaps_ns.sort_unstable();
+    let median = *gaps_ns.get(gaps_ns.len() / 2).context("no hog took over from another")?;
+    Ok(median as f64)
 }
 
-impl Hogs {
-    fn run(count: usize) -> Result<Hogs> {
-        let (start, stop) = (Barrier::new(count + 1), AtomicBool::new(false));
-        let turns: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
-        let total = || turns.iter().map(|turns| turns.load(Ordering::Relaxed)).sum::<u64>();
-        thread::scope(|scope| {
-            for turns in &turns {
-                scope.spawn(|| {
-                    start.wait();
-                    while !stop.load(Ordering::Relaxed) {
-                        turns.store(turns.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-                    }
-                });
+/// What threads wait at until all of them are there.
+#[derive(Default)]
+struct Gate(AtomicBool);
+
+impl Gate {
+    fn wait(&self) {
+        while !self.0.load(Ordering::Relaxed) {
+            thread::park();
+        }
+    }
+
+    fn open<'a>(&self, threads: impl Iterator<Item = &'a Thread>) {
+        self.0.store(true, Ordering::Relaxed);
+        threads.for_each(Thread::unpark);
+    }
+}
+
+/// What hogs of one cpu tell each other: who computes, and when it looked at the clock last.
+struct Relay {
+    epoch: Instant,
+    holder: AtomicUsize,
+    seen_ns: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl Relay {
+    /// Computes until it is over: the times for which nobody computed before this hog took over.
+    fn run(&self, me: usize) -> Vec<u64> {
+        let mut gaps_ns = Vec::new();
+        loop {
+            let now_ns = u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            if self.is_over.load(Ordering::Relaxed) {
+                return gaps_ns;
             }
-            start.wait();
-            thread::sleep(Duration::from_millis(50));
-            let (turns_before, switches_before) = (total(), switches());
-            let begin = Instant::now();
-            thread::sleep(HOG_TIME);
-            let elapsed_ns = begin.elapsed().as_secs_f64() * 1e9;
-            let (turns_after, switches_after) = (total(), switches());
-            stop.store(true, Ordering::Relaxed);
-            let switches = switches_after? - switches_before?;
-            Ok(Hogs { turns: turns_after - turns_before, elapsed_ns, switches })
-        })
+            let seen_ns = self.seen_ns.load(Ordering::Relaxed);
+            if self.holder.swap(me, Ordering::Relaxed) != me {
+                // A hog interrupted right here comes back with an old reading, which is no gap.
+                gaps_ns.extend(now_ns.checked_sub(seen_ns));
+            }
+            self.seen_ns.store(now_ns, Ordering::Relaxed);
+        }
     }
-
-    fn turns_per_ns(&self) -> f64 {
-        self.turns as f64 / self.elapsed_ns
-    }
-
-    /// What a switch from hog to hog took from the hogs, in instructions.
-    fn cost_of_a_turn(&self, rate: f64) -> f64 {
-        (self.elapsed_ns - self.turns as f64 / rate) / self.switches as f64
-    }
-}
-
-/// Switches since boot, on all cpus.
-fn switches() -> Result<u64> {
-    let stat = fs::read_to_string("/proc/stat")?;
-    let line = stat.lines().find_map(|line| line.strip_prefix("ctxt "));
-    Ok(line.context("/proc/stat has no ctxt")?.trim().parse()?)
 }
 
 /// The run time of hackbench's message passing, in seconds.
 fn hackbench() -> Result<f64> {
-    let go = AtomicBool::new(false);
+    // Nothing may fail once threads wait for the start. The senders of a group share its sockets:
+    // each of them its own would be more files than a process may open.
+    let groups: Vec<Vec<(UnixStream, UnixStream)>> = (0..GROUPS)
+        .map(|_| (0..PEERS).map(|_| UnixStream::pair()).collect())
+        .collect::<Result<_, _>>()?;
+    let gate = Gate::default();
     thread::scope(|scope| {
         let mut threads = Vec::new();
-        for _ in 0..GROUPS {
-            let mut inputs = Vec::new();
-            for _ in 0..PEERS {
-                let (input, output) = UnixStream::pair()?;
-                inputs.push(input);
+        for group in &groups {
+            for (_, output) in group {
                 threads.push(scope.spawn(move || receive(output)));
-            }
-            for _ in 0..PEERS {
-                let inputs: Vec<UnixStream> =
-                    inputs.iter().map(UnixStream::try_clone).collect::<Result<_, _>>()?;
                 threads.push(scope.spawn(|| {
-                    while !go.load(Ordering::Relaxed) {
-                        thread::sleep(Duration::from_millis(1));
-                    }
-                    send(inputs)
+                    gate.wait();
+                    send(group)
                 }));
             }
         }
+        // Until all of them wait.
         thread::sleep(Duration::from_millis(200));
         let begin = Instant::now();
-        go.store(true, Ordering::Relaxed);
+        gate.open(threads.iter().map(|thread| thread.thread()));
         for thread in threads {
             thread.join().expect("the thread does not panic")?;
         }
@@ -191,16 +224,16 @@ fn hackbench() -> Result<f64> {
     })
 }
 
-fn send(mut inputs: Vec<UnixStream>) -> Result<()> {
+fn send(group: &[(UnixStream, UnixStream)]) -> Result<()> {
     for _ in 0..MESSAGES {
-        for input in &mut inputs {
+        for mut input in group.iter().map(|pair| &pair.0) {
             input.write_all(&[0; 100])?;
         }
     }
     Ok(())
 }
 
-fn receive(mut output: UnixStream) -> Result<()> {
+fn receive(mut output: &UnixStream) -> Result<()> {
     let mut message = [0; 100];
     for _ in 0..PEERS * MESSAGES {
         output.read_exact(&mut message)?;
