@@ -3,8 +3,8 @@
 //! A policy that serves tasks round robin inserts "just before the current task" and removes from
 //! anywhere, in constant time: a doubly linked list. Linked lists are slow when their nodes are
 //! scattered; here the nodes of one *region* (a GR3 group, say) are handed out from runs of
-//! consecutive slots, so a region filled in order is walked in order and the hardware prefetches
-//! it.
+//! consecutive slots, longer ones the more it holds, so a region filled in order is walked in order
+//! and the hardware prefetches it.
 //!
 //! Cost: insert and remove O(1) (O(regions) in the rare case that a region must take a free slot
 //! of another); nothing allocates but [`Rings::reserve`].
@@ -16,8 +16,11 @@ pub type NodeId = u32;
 
 /// No node.
 const NIL: NodeId = NodeId::MAX;
-/// Slots that a region claims at a time.
-const RUN: u32 = 16;
+/// Slots that a region claims first.
+const FIRST_RUN: u32 = 16;
+/// Slots that a region claims at a time at most: several pages, so that walking a long list seldom
+/// meets a new one.
+const LONGEST_RUN: u32 = 1024;
 
 #[derive(Clone, Debug)]
 struct Node<T> {
@@ -34,6 +37,8 @@ struct Region {
     /// The run being handed out: `fresh..fresh_end`.
     fresh: NodeId,
     fresh_end: NodeId,
+    /// Slots to claim next: twice as many as before.
+    run: u32,
 }
 
 /// Circular lists of `T` over `REGIONS` regions of one slab.
@@ -48,7 +53,7 @@ pub struct Rings<T, const REGIONS: usize> {
 
 impl<T: Copy + Default, const REGIONS: usize> Default for Rings<T, REGIONS> {
     fn default() -> Self {
-        let region = Region { free: NIL, fresh: 0, fresh_end: 0 };
+        let region = Region { free: NIL, fresh: 0, fresh_end: 0, run: FIRST_RUN };
         Rings { nodes: Vec::new(), unclaimed: 0, regions: [region; REGIONS], len: 0 }
     }
 }
@@ -56,7 +61,7 @@ impl<T: Copy + Default, const REGIONS: usize> Default for Rings<T, REGIONS> {
 impl<T: Copy + Default, const REGIONS: usize> Rings<T, REGIONS> {
     /// Makes room for `capacity` nodes in all; the only call that allocates.
     pub fn reserve(&mut self, capacity: usize) {
-        let slots = capacity + REGIONS * RUN as usize;
+        let slots = capacity + REGIONS * FIRST_RUN as usize;
         if slots > self.nodes.len() {
             let grown = slots.max(self.nodes.len() * 2);
             self.nodes.resize(grown, Node { next: NIL, prev: NIL, value: T::default() });
@@ -89,27 +94,32 @@ impl<T: Copy + Default, const REGIONS: usize> Rings<T, REGIONS> {
     ///
     /// # Panics
     /// When more nodes are in use than were reserved.
+    #[inline]
     pub fn insert_before(&mut self, region: usize, at: NodeId, value: T) -> NodeId {
         let node = self.allocate(region);
-        let prev = self.nodes[at as usize].prev;
-        self.nodes[node as usize] = Node { next: at, prev, value };
+        let prev = core::mem::replace(&mut self.nodes[at as usize].prev, node);
         self.nodes[prev as usize].next = node;
-        self.nodes[at as usize].prev = node;
+        self.nodes[node as usize] = Node { next: at, prev, value };
         node
     }
 
     /// Takes `node` out of its ring and gives its slot back to `region`. Returns the node that
     /// followed it, or `None` if it was alone.
+    #[inline]
     pub fn remove(&mut self, region: usize, node: NodeId) -> Option<NodeId> {
-        let Node { next, prev, .. } = self.nodes[node as usize];
-        assert_ne!(prev, NIL, "node {node} is in no ring");
+        let free = &mut self.regions[region].free;
+        let removed = &mut self.nodes[node as usize];
+        let Node { next, prev, .. } = *removed;
+        debug_assert_ne!(prev, NIL, "node {node} is in no ring");
+        (removed.next, removed.prev) = (*free, NIL);
+        *free = node;
+        self.len -= 1;
+        if next == node {
+            return None;
+        }
         self.nodes[prev as usize].next = next;
         self.nodes[next as usize].prev = prev;
-        self.nodes[node as usize].prev = NIL;
-        self.nodes[node as usize].next = self.regions[region].free;
-        self.regions[region].free = node;
-        self.len -= 1;
-        (next != node).then_some(next)
+        Some(next)
     }
 
     /// The node after `node`.
@@ -157,8 +167,18 @@ impl<T: Copy + Default, const REGIONS: usize> Rings<T, REGIONS> {
         })
     }
 
+    #[inline]
     fn allocate(&mut self, region: usize) -> NodeId {
         self.len += 1;
+        let Region { free, .. } = &mut self.regions[region];
+        match self.nodes.get(*free as usize) {
+            Some(node) => core::mem::replace(free, node.next),
+            None => self.claim(region),
+        }
+    }
+
+    /// A slot that was never used, or else a free slot of another region.
+    fn claim(&mut self, region: usize) -> NodeId {
         if let Some(node) = self.take(region) {
             return node;
         }
@@ -166,7 +186,8 @@ impl<T: Copy + Default, const REGIONS: usize> Rings<T, REGIONS> {
         if self.unclaimed < slots {
             let claimed = &mut self.regions[region];
             claimed.fresh = self.unclaimed;
-            claimed.fresh_end = self.unclaimed.saturating_add(RUN).min(slots);
+            claimed.fresh_end = self.unclaimed.saturating_add(claimed.run).min(slots);
+            claimed.run = (2 * claimed.run).min(LONGEST_RUN);
             self.unclaimed = claimed.fresh_end;
         }
         (0..REGIONS)

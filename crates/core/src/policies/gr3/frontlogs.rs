@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use super::{HELD, NIL, ORDERS, Slot, Task, UNREADY};
+use super::{NIL, Shared};
 use crate::policy::{CpuId, TaskId};
 use crate::queue::{NodeId, Rings};
 
@@ -57,7 +57,7 @@ impl Frontlogs {
     }
 
     /// Adds `quanta` to the frontlog of `task`; `cpu` becomes its home if it had none.
-    pub(super) fn grant(&mut self, tasks: &mut [Task], task: TaskId, cpu: CpuId, quanta: u32) {
+    pub(super) fn grant(&mut self, tasks: &mut [Shared], task: TaskId, cpu: CpuId, quanta: u32) {
         let log = &mut tasks[task.index()].frontlog;
         if log.quanta == 0 {
             let (head, _) = &mut self.cpus[cpu];
@@ -72,21 +72,17 @@ impl Frontlogs {
         self.total += u64::from(quanta);
     }
 
-    /// The task that `cpu` runs for its frontlog, if there is one that could run now; a quantum
+    /// The task that `cpu` runs for its frontlog, if there is one that `can_run` now; a quantum
     /// less is left of it.
     #[inline]
     pub(super) fn serve(
         &mut self,
-        tasks: &mut [Task],
-        slots: &Rings<Slot, ORDERS>,
+        tasks: &mut [Shared],
         cpu: CpuId,
+        can_run: impl Fn(TaskId) -> bool,
     ) -> Option<TaskId> {
         let head = self.cpus[cpu].0?;
-        let can_run = |&node: &NodeId| {
-            let slot = slots.get(tasks[self.rings.get(node).index()].node);
-            slot.task & (UNREADY | HELD) == 0
-        };
-        let node = self.rings.iter_from(head).find(can_run)?;
+        let node = self.rings.iter_from(head).find(|&node| can_run(*self.rings.get(node)))?;
         let task = *self.rings.get(node);
         self.cpus[cpu].0 = Some(self.rings.next(node));
         let log = &mut tasks[task.index()].frontlog;
@@ -100,7 +96,7 @@ impl Frontlogs {
     }
 
     /// Drops the frontlog of `task`, if it has any.
-    pub(super) fn discard(&mut self, tasks: &mut [Task], task: TaskId) {
+    pub(super) fn discard(&mut self, tasks: &mut [Shared], task: TaskId) {
         let log = &mut tasks[task.index()].frontlog;
         if log.quanta > 0 {
             self.cpus[log.home as usize].1 -= u64::from(log.quanta);

@@ -47,7 +47,7 @@ pub(super) const ORDERS: usize = 32;
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct Group {
-    /// V_i·Φ_{i+1} − V_{i+1}·Φ_i with the next group of the list; −1 for the last group.
+    /// V_i·Φ_{i+1} − V_{i+1}·Φ_i with the next group of the list; 0 for the last group.
     lead: i64,
     /// Φ_{i+1}; 0 for the last group.
     next_weight: u64,
@@ -71,7 +71,7 @@ pub(super) struct Group {
 
 impl Group {
     const SENTINEL: Group = Group {
-        lead: -1,
+        lead: 0,
         next_weight: 0,
         weight: 0,
         work: 0,
@@ -85,6 +85,14 @@ impl Group {
     /// The group of order `order` that holds nothing yet, whose first task is in node `current`.
     pub(super) fn new(order: u8, current: NodeId) -> Group {
         Group { order, current, one: 1 << order, work: 1, ..Group::SENTINEL }
+    }
+
+    /// The group of order `order` whose only task, of `weight`, is in node `current`; 0 stands for a
+    /// capped one.
+    pub(super) fn of(order: u8, current: NodeId, weight: u32) -> Group {
+        let mut group = Group::new(order, current);
+        group.count(weight);
+        group
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -105,6 +113,12 @@ impl Group {
         self.set_one();
     }
 
+    /// The group is not charged for one of its quanta after all. [`Groups::update`] or
+    /// [`Groups::delete`] must follow.
+    pub(super) fn refund(&mut self) {
+        self.work -= u64::from(self.work > 1);
+    }
+
     fn set_one(&mut self) {
         self.one = if self.capped == 0 { 1 << self.order } else { 0 };
     }
@@ -112,6 +126,11 @@ impl Group {
     /// True if this group stands before `other` in the list.
     fn precedes(&self, other: &Group) -> bool {
         (other.weight, self.order) < (self.weight, other.order)
+    }
+
+    fn relead(&mut self, next: &Group) {
+        self.lead = lead(self, next);
+        self.next_weight = next.weight;
     }
 
     /// Φ under a cap of `feasible`/`cpus`.
@@ -147,7 +166,20 @@ pub(super) struct Groups {
 }
 
 /// What rounding work down has lost: numerator and denominator, below one.
-pub(super) type Remainder = (u128, u128);
+pub(super) type Remainder = (u64, u64);
+
+/// ⌊a·b/c⌋, or 2^64 − 1 if it is more, and the remainder.
+pub(super) fn scaled(a: u64, b: u64, c: u64) -> (u64, u64) {
+    match a.checked_mul(b) {
+        // A division of 64 bits is several times cheaper, and nearly always enough.
+        Some(product) => (product / c, product % c),
+        None => {
+            let (product, c) = (u128::from(a) * u128::from(b), u128::from(c));
+            let rest = u64::try_from(product % c).expect("below c");
+            (u64::try_from(product / c).unwrap_or(u64::MAX), rest)
+        }
+    }
+}
 
 /// The current group, about to be chosen.
 pub(super) struct Turn<'a> {
@@ -210,16 +242,6 @@ impl Groups {
         self.live().iter().rposition(|group| group.lead > 0).map_or(0, |index| index + 1)
     }
 
-    /// The group of `order` is not charged for one of its quanta after all. Its weight changes next.
-    pub(super) fn refund(&mut self, order: u32) {
-        let place = usize::from(self.place[order as usize]);
-        debug_assert_ne!(place, 0);
-        if self.list[place].work > 1 {
-            self.list[place].work -= 1;
-            self.relead(place - 1, place);
-        }
-    }
-
     /// Total of the groups' work.
     pub(super) fn work(&self) -> u64 {
         self.live().iter().map(|group| group.work.saturating_sub(1)).sum()
@@ -255,6 +277,7 @@ impl Groups {
     }
 
     /// Puts `group`, which has tasks, into the list, which holds none of its order.
+    #[inline]
     pub(super) fn insert(&mut self, mut group: Group, cap: (u64, u32)) -> Remainder {
         debug_assert_eq!(self.place[usize::from(group.order)], 0);
         group.weigh(cap);
@@ -271,7 +294,7 @@ impl Groups {
         self.len += 1;
         self.list[self.len] = group;
         self.list[self.len + 1] = Group::SENTINEL;
-        self.place_from(self.len);
+        self.register(self.len);
     }
 
     /// Takes the group of `order` out of the list for good.
@@ -286,20 +309,24 @@ impl Groups {
         let place = usize::from(self.place[order as usize]);
         debug_assert_ne!(place, 0);
         let current = self.current_order();
-        let old_weight = self.list[place].weight;
-        self.list[place].weigh(cap);
-        let group = self.list[place];
-        let stays = (place == 1 || self.list[place - 1].precedes(&group))
-            && (place == self.len || group.precedes(&self.list[place + 1]));
-        let remainder = if group.weight == old_weight {
+        let [previous, group, next] = &mut self.list[place - 1..place + 2] else {
+            unreachable!("three groups")
+        };
+        let old_weight = group.weight;
+        group.weigh(cap);
+        let weight = group.weight;
+        let stays = (place == 1 || previous.precedes(group)) && group.precedes(next);
+        let remainder = if weight == old_weight {
+            self.relead(place);
             (0, 1)
         } else if stays {
             self.rescale(place, old_weight)
         } else {
+            let group = *group;
             self.take_out(place);
             self.put_back(group, old_weight)
         };
-        self.resume(current, group.weight < old_weight);
+        self.resume(current, weight < old_weight);
         remainder
     }
 
@@ -320,7 +347,7 @@ impl Groups {
             }
         }
         self.retain(|group| out[usize::from(group.order)].is_none());
-        self.relead(1, self.len);
+        self.relead_all();
         for &(group, old_weight) in out.iter().rev().flatten().filter(|(g, _)| g.weight > 0) {
             self.put_back(group, old_weight);
         }
@@ -333,10 +360,10 @@ impl Groups {
 
     fn take_out(&mut self, place: usize) {
         self.place[usize::from(self.list[place].order)] = 0;
-        self.list.copy_within(place + 1..=self.len + 1, place);
+        (place..self.len).for_each(|to| self.move_group(to + 1, to));
+        self.list[self.len] = Group::SENTINEL;
         self.len -= 1;
-        self.place_from(place);
-        self.relead(place - 1, place - 1);
+        self.relead(place);
     }
 
     fn retain(&mut self, keep: impl Fn(&Group) -> bool) {
@@ -346,33 +373,38 @@ impl Groups {
             self.place[usize::from(group.order)] = 0;
             if keep(&group) {
                 kept += 1;
-                self.list[kept] = group;
+                self.move_group(place, kept);
             }
         }
         self.len = kept;
         self.list[kept + 1] = Group::SENTINEL;
-        self.place_from(1);
     }
 
+    /// Inlined so that the group is stored where it belongs and nowhere before: reading in one piece
+    /// what was just stored in several takes a dozen cycles.
+    #[inline(always)]
     fn put_back(&mut self, group: Group, old_weight: u64) -> Remainder {
-        let mut place = self.len + 1;
+        self.len += 1;
+        let mut place = self.len;
+        self.list[place + 1] = Group::SENTINEL;
         while place > 1 && group.precedes(&self.list[place - 1]) {
+            self.move_group(place - 1, place);
             place -= 1;
         }
-        self.list.copy_within(place..=self.len, place + 1);
         self.list[place] = group;
-        self.len += 1;
-        self.list[self.len + 1] = Group::SENTINEL;
-        self.place_from(place);
+        self.register(place);
         self.rescale(place, old_weight)
     }
 
-    fn place_from(&mut self, first: usize) {
-        for place in first..=self.len {
-            #[expect(clippy::cast_possible_truncation, reason = "at most 32 groups")]
-            let short = place as u8;
-            self.place[usize::from(self.list[place].order)] = short;
-        }
+    fn move_group(&mut self, from: usize, to: usize) {
+        self.list[to] = self.list[from];
+        self.register(to);
+    }
+
+    /// The group at `place` is known to stand there.
+    fn register(&mut self, place: usize) {
+        let short = u8::try_from(place).expect("at most 32 groups");
+        self.place[usize::from(self.list[place].order)] = short;
     }
 
     /// Sets the work of the group at `place`, whose weight was `old_weight` (0 if it is new), in
@@ -387,7 +419,7 @@ impl Groups {
                 (self.list[place].work, remainder) = self.work_by_own(place, old_weight);
             }
         }
-        self.relead(place - 1, place);
+        self.relead(place);
         remainder
     }
 
@@ -395,19 +427,16 @@ impl Groups {
     fn work_by_neighbour(&mut self, place: usize) -> u64 {
         let neighbour = if place < self.len { place + 1 } else { place - 1 };
         let quotient = |list: &[Group]| {
-            let product = u128::from(list[neighbour].work) * u128::from(list[place].weight);
-            // A division of 64 bits is several times cheaper, and nearly always enough.
-            match u64::try_from(product) {
-                Ok(product) => u128::from(product / list[neighbour].weight),
-                Err(_) => product / u128::from(list[neighbour].weight),
-            }
+            scaled(list[neighbour].work, list[place].weight, list[neighbour].weight).0
         };
-        let mut work = quotient(&self.list);
-        if work >> 62 != 0 {
-            self.renormalise(place);
-            work = quotient(&self.list);
+        let work = quotient(&self.list);
+        if work >> 62 == 0 {
+            return work;
         }
-        u64::try_from(work).expect("work is below 2^62 after renormalisation")
+        self.renormalise(place);
+        let work = quotient(&self.list);
+        assert!(work >> 62 == 0, "work is below 2^62 after renormalisation");
+        work
     }
 
     /// CUCS-028-04 §2.3.
@@ -418,11 +447,12 @@ impl Groups {
         if weight == 0 {
             return (group.work, (0, 1));
         }
-        let (product, weight) = (u128::from(work) * u128::from(group.weight), u128::from(weight));
-        let removal = group.weight < old_weight;
-        let scaled = if removal { product.div_ceil(weight) } else { product / weight };
-        let work = u64::try_from(scaled + 1).unwrap_or(u64::MAX >> 1);
-        (work, if removal { (0, 1) } else { (product % weight, weight) })
+        let (scaled, rest) = scaled(work, group.weight, weight);
+        let work = scaled.saturating_add(1).min(u64::MAX >> 1);
+        if group.weight < old_weight {
+            return (work + u64::from(rest > 0), (0, 1));
+        }
+        (work, (rest, weight))
     }
 
     /// Lowers every group's work (but that of the group at `except`, which is about to be set) by
@@ -437,15 +467,16 @@ impl Groups {
         }
     }
 
-    /// Computes the leads of `first..=last` anew; the last group's is −1.
-    fn relead(&mut self, first: usize, last: usize) {
-        for place in first.max(1)..=last {
-            let (group, next) = (&self.list[place], &self.list[place + 1]);
-            let (lead, next_weight) =
-                if place < self.len { (lead(group, next), next.weight) } else { (-1, 0) };
-            self.list[place].lead = lead;
-            self.list[place].next_weight = next_weight;
+    /// The group at `place` is another one: computes its lead and that of the one before it anew.
+    fn relead(&mut self, place: usize) {
+        if let [previous, group, next] = &mut self.list[place - 1..place + 2] {
+            previous.relead(group);
+            group.relead(next);
         }
+    }
+
+    fn relead_all(&mut self) {
+        (1..=self.len).for_each(|place| self.relead(place));
     }
 
     fn current_order(&self) -> usize {
@@ -531,7 +562,7 @@ mod tests {
         for place in 1..=3 {
             groups.list[place].work += (1 << 58) * groups.list[place].weight;
         }
-        groups.relead(1, 3);
+        groups.relead_all();
         groups.get(2).unwrap().plain = 1 << 40;
         groups.fresh = false;
         groups.update(2, (u64::MAX, 1));

@@ -88,7 +88,7 @@ mod groups;
 mod readjust;
 
 use frontlogs::{Frontlog, Frontlogs};
-use groups::{Group, Groups, ORDERS, Rules};
+use groups::{Group, Groups, ORDERS, Remainder, Rules};
 pub use groups::{Rescale, Resume};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -166,7 +166,7 @@ fn upper_bound(set: &FixedSet<'_>, _task: TaskId) -> Ratio {
 /// No node, no cpu.
 const NIL: u32 = u32::MAX;
 /// Flag above a slot's task id: when its turn comes the task needs care, because it is blocked and
-/// leaves then, or because it is [pending](Task::pending) and joins.
+/// leaves then, or because it is [pending](Slot::PENDING) and joins.
 const UNREADY: u32 = 1 << 30;
 /// Flag above a slot's task id: a cpu holds the task.
 const HELD: u32 = 1 << 31;
@@ -174,8 +174,8 @@ const HELD: u32 = 1 << 31;
 /// A task's place in its group's ring.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// Quanta that the task may still run in this round, times 2^σ (times Q if capped).
-    /// Invariant between choices: below two quanta.
+    /// Quanta that the task may still run in this round, times 2^σ (times Q if capped); or
+    /// [`Slot::PENDING`]. Invariant between choices: below two quanta.
     deficit: u64,
     /// φ, or 0 if the task is capped and its weight is the cap's.
     weight: u32,
@@ -184,8 +184,26 @@ struct Slot {
 }
 
 impl Slot {
+    /// The deficit of a task that is pending: it has arrived, and its group does not count it before
+    /// its turn. Such a task is neither current in its ring, nor above the cap, nor blocked.
+    const PENDING: u64 = u64::MAX;
+
     fn id(self) -> TaskId {
         TaskId(self.task & !(UNREADY | HELD))
+    }
+
+    fn is_pending(self) -> bool {
+        self.deficit == Slot::PENDING
+    }
+
+    /// The task is pending no longer.
+    fn count_in(&mut self) {
+        self.task &= !UNREADY;
+        self.deficit = 0;
+    }
+
+    fn is_blocked(self) -> bool {
+        self.task & UNREADY != 0 && !self.is_pending()
     }
 
     /// A quantum and the allotment of a round, in the units of this slot's deficit.
@@ -204,14 +222,20 @@ struct Task {
     weight: Weight,
     /// Its slot if it is queued, else [`NIL`].
     node: NodeId,
+}
+
+/// What is kept of a task beside that for several cpus.
+#[derive(Clone, Copy, Debug)]
+struct Shared {
     /// The cpu that holds it: from the `pick` that returned it until that cpu's next `pick`.
     holder: u32,
     /// When it was queued, among the tasks of a fresh queue.
     arrival: u32,
-    /// It has arrived, and its group does not count it before its turn.
-    /// Invariant: it is neither current in its ring, nor above the cap, nor blocked.
-    pending: bool,
     frontlog: Frontlog,
+}
+
+impl Shared {
+    const NEW: Shared = Shared { holder: NIL, arrival: 0, frontlog: Frontlog::NONE };
 }
 
 /// GR3, and GR3MP when there are several cpus. See the [module documentation](self).
@@ -220,6 +244,8 @@ pub struct Gr3 {
     rings: Rings<Slot, ORDERS>,
     groups: Groups,
     tasks: Vec<Task>,
+    /// By task; none with one cpu.
+    shared: Vec<Shared>,
     /// Queued tasks that are not blocked, pending ones included.
     runnable: usize,
     /// Runnable tasks that a cpu holds. With one cpu this is not kept: the cpu that asks is the
@@ -255,6 +281,7 @@ impl Gr3 {
             rings: Rings::default(),
             groups: Groups::new(Rules { resume, rescale }),
             tasks: Vec::new(),
+            shared: Vec::new(),
             runnable: 0,
             held: 0,
             cpus: alloc::vec![NIL; setup.cpus],
@@ -356,10 +383,8 @@ impl Gr3 {
         None
     }
 
-    /// True if `task`, which is queued, is blocked.
-    fn is_blocked(&self, task: TaskId) -> bool {
-        let Task { node, pending, .. } = self.tasks[task.index()];
-        !pending && self.rings.get(node).task & UNREADY != 0
+    fn has_several_cpus(&self) -> bool {
+        self.cpus.len() > 1
     }
 
     /// The order of the group that a queued task is in.
@@ -368,39 +393,40 @@ impl Gr3 {
     }
 
     /// Puts `task` into the ring of its group, before node `at` or else before the current task.
-    /// Returns the group if it is new; it is not in the list then.
-    fn enter_ring(&mut self, task: TaskId, flags: u32, at: Option<NodeId>) -> Option<Group> {
+    /// Returns false if there is no such group yet: then [`Gr3::new_group`] is to be put into the list.
+    fn enter_ring(&mut self, task: TaskId, flags: u32, at: Option<NodeId>) -> bool {
         let weight = self.tasks[task.index()].weight;
         let order = self.order_of(weight);
         let weight = if self.cap.exceeded_by(weight) { 0 } else { weight.get() };
         let mut slot = Slot { deficit: 0, weight, task: task.0 | flags };
         let group = self.groups.get(order);
-        let (node, new) = match group {
+        let exists = group.is_some();
+        self.tasks[task.index()].node = match group {
             Some(group) if !group.is_empty() => {
                 let at = at.unwrap_or(group.current);
                 group.count(weight);
-                (self.rings.insert_before(order as usize, at, slot), None)
+                self.rings.insert_before(order as usize, at, slot)
             }
             _ => {
                 let short = u8::try_from(order).expect("an order is below 32");
                 slot.deficit = slot.units(short, self.cap.fraction()).1;
                 let node = self.rings.insert_alone(order as usize, slot);
-                match group {
-                    Some(group) => {
-                        group.current = node;
-                        group.count(weight);
-                        (node, None)
-                    }
-                    None => {
-                        let mut group = Group::new(short, node);
-                        group.count(weight);
-                        (node, Some(group))
-                    }
+                if let Some(group) = group {
+                    group.current = node;
+                    group.count(weight);
                 }
+                node
             }
         };
-        self.tasks[task.index()].node = node;
-        new
+        exists
+    }
+
+    /// The group of `task`, which is the first of its order.
+    #[inline(always)]
+    fn new_group(&self, task: TaskId) -> Group {
+        let Task { weight, node } = self.tasks[task.index()];
+        let order = u8::try_from(self.order_of(weight)).expect("an order is below 32");
+        Group::of(order, node, self.rings.get(node).weight)
     }
 
     /// Takes `task` out of the ring of the group of `order`. Returns false if that is empty now.
@@ -410,7 +436,7 @@ impl Gr3 {
         let before = self.rings.previous(node);
         let after = self.rings.remove(order as usize, node);
         let group = self.groups.get(order).expect("a queued task has a group");
-        if !core::mem::take(&mut self.tasks[task.index()].pending) {
+        if !slot.is_pending() {
             group.uncount(slot.weight);
         }
         if group.current == node
@@ -438,21 +464,22 @@ impl Gr3 {
         self.classes.insert(weight);
         let load = self.classes.total_weight();
         assert!(load < self.most_weight, "the weights times the cpus reach 2^56");
-        self.tasks[task.index()].arrival = self.arrivals;
-        self.arrivals = self.arrivals.wrapping_add(1);
+        if self.has_several_cpus() {
+            self.shared[task.index()].arrival = self.arrivals;
+            self.arrivals = self.arrivals.wrapping_add(1);
+        }
         if self.cap.exceeded_by(weight) {
             self.capped.push(task);
         }
         // Under a cap the weights that it is made of and those of the groups must be the same.
         let later = !self.groups.fresh && self.cap == Cap::NONE;
-        if later && self.groups.get(weight.order()).is_some() {
-            self.enter_later(task, flags);
-        } else {
-            self.enter(task, flags);
+        match self.groups.get(weight.order()).filter(|_| later).map(|group| group.current) {
+            Some(current) => self.enter_later(task, flags, current),
+            None => self.enter(task, flags),
         }
-        if self.cpus.len() > 1 && !self.groups.fresh {
+        if self.has_several_cpus() && !self.groups.fresh {
             self.readjust();
-            if !self.tasks[task.index()].pending {
+            if !self.rings.get(self.tasks[task.index()].node).is_pending() {
                 self.grant_arrival(task);
             }
         }
@@ -462,112 +489,110 @@ impl Gr3 {
     fn enter(&mut self, task: TaskId, flags: u32) {
         let cap = self.cap.fraction();
         let order = self.order_of(self.tasks[task.index()].weight);
-        let remainder = match self.enter_ring(task, flags, None) {
-            Some(group) => self.groups.insert(group, cap),
-            None => self.groups.update(order, cap),
+        let remainder = if self.enter_ring(task, flags, None) {
+            self.groups.update(order, cap)
+        } else {
+            self.groups.insert(self.new_group(task), cap)
         };
         if remainder.0 > 0 {
             self.credit(task, remainder);
         }
     }
 
-    /// `task`, which becomes queued, will be a part of its group from its turn on.
-    fn enter_later(&mut self, task: TaskId, flags: u32) {
+    /// `task`, which becomes queued, will be a part of its group from its turn on, which comes before
+    /// that of the node `current`.
+    fn enter_later(&mut self, task: TaskId, flags: u32, current: NodeId) {
         let known = &mut self.tasks[task.index()];
-        let order = known.weight.order();
-        let group = self.groups.get(order).expect("the caller saw it");
-        let (weight, task) = (known.weight.get(), task.0 | flags | UNREADY);
-        let slot = Slot { deficit: 0, weight, task };
-        known.node = self.rings.insert_before(order as usize, group.current, slot);
-        known.pending = true;
+        let order = known.weight.order() as usize;
+        let task = task.0 | flags | UNREADY;
+        let slot = Slot { deficit: Slot::PENDING, weight: known.weight.get(), task };
+        known.node = self.rings.insert_before(order, current, slot);
     }
 
     /// The turn of `task` has come, and it is blocked or pending.
     fn make_ready(&mut self, task: TaskId) {
-        let Task { weight, pending, .. } = self.tasks[task.index()];
-        if pending {
-            self.count_in(task);
+        let Task { weight, node } = self.tasks[task.index()];
+        if self.rings.get(node).is_pending() {
+            self.count_in(weight.order(), node);
             self.groups.update(weight.order(), self.cap.fraction());
             self.grant_arrival(task);
         } else {
-            self.leave(task);
+            self.leave(task, false);
         }
     }
 
-    /// The ring of `task`, which is pending, counts it from now on.
-    fn count_in(&mut self, task: TaskId) {
-        let Task { weight, node, ref mut pending, .. } = self.tasks[task.index()];
-        *pending = false;
-        self.rings.get_mut(node).task &= !UNREADY;
-        let group = self.groups.get(weight.order()).expect("a pending task has a group");
-        group.count(weight.get());
+    /// The group of `order` counts the task in `node`, which is pending, from now on.
+    fn count_in(&mut self, order: u32, node: NodeId) {
+        let slot = self.rings.get_mut(node);
+        slot.count_in();
+        self.groups.get(order).expect("a pending task has a group").count(slot.weight);
     }
 
     /// Adds a fraction of a quantum to the deficit of `task`, rounded down.
-    fn credit(&mut self, task: TaskId, (numerator, denominator): (u128, u128)) {
-        let Task { weight, node, .. } = self.tasks[task.index()];
+    fn credit(&mut self, task: TaskId, (numerator, denominator): Remainder) {
+        let Task { weight, node } = self.tasks[task.index()];
         let order = u8::try_from(self.order_of(weight)).expect("an order is below 32");
         let slot = self.rings.get_mut(node);
         let one = slot.units(order, self.cap.fraction()).0;
-        let credit = u128::from(one) * numerator / denominator;
-        slot.deficit = (slot.deficit + u64::try_from(credit).unwrap_or(0)).min(2 * one - 1);
+        let (credit, _) = groups::scaled(one, numerator, denominator);
+        slot.deficit = (slot.deficit + credit).min(2 * one - 1);
     }
 
-    /// `task`, which is about to leave, is no longer counted for the round that it has just been
-    /// charged for, if its turn was the last one or it still runs.
-    fn refund(&mut self, task: TaskId) {
-        let Task { weight, node, pending, .. } = self.tasks[task.index()];
+    /// `task` is queued no longer. If a cpu holds it, it still does. With `refund` its group is no
+    /// longer charged for the round that it was charged for if the task has just run, or runs.
+    fn leave(&mut self, task: TaskId, refund: bool) {
+        let Task { weight, node } = self.tasks[task.index()];
+        self.tasks[task.index()].node = NIL;
         let order = self.order_of(weight);
-        let current = self.groups.get(order).is_some_and(|group| group.current == node);
-        let held = self.rings.get(node).task & HELD != 0;
-        if !pending && !self.groups.fresh && (current || held) {
-            self.groups.refund(order);
-        }
-    }
-
-    /// `task` is queued no longer. If a cpu holds it, it still does.
-    fn leave(&mut self, task: TaskId) {
-        let weight = self.tasks[task.index()].weight;
-        self.frontlogs.discard(&mut self.tasks, task);
         self.classes.remove(weight);
-        if self.cap.exceeded_by(weight) {
-            self.capped.retain(|&capped| capped != task);
+        if self.has_several_cpus() {
+            self.frontlogs.discard(&mut self.shared, task);
+            if self.cap.exceeded_by(weight) {
+                self.capped.retain(|&capped| capped != task);
+            }
         }
-        let order = self.order_of(weight);
-        let counted = !self.tasks[task.index()].pending;
-        self.pass_turn(task, order);
-        let left = self.leave_ring(task, order);
-        if counted && left {
-            self.groups.update(order, self.cap.fraction());
-        } else if counted {
-            self.groups.delete(order);
+        let slot = *self.rings.get(node);
+        let next = self.rings.remove(order as usize, node);
+        match next {
+            _ if slot.is_pending() => {}
+            Some(next) => self.discount(order, node, slot, next, refund),
+            None => self.groups.delete(order),
         }
         if self.classes.count() == 0 {
             self.cap = Cap::NONE;
             self.arrivals = 0;
-        } else if self.cpus.len() > 1 && !self.groups.fresh {
+        } else if self.has_several_cpus() && !self.groups.fresh {
             self.readjust();
         }
     }
 
-    /// If `task`, which is about to leave, is current in its ring, the next one is from now on.
-    fn pass_turn(&mut self, task: TaskId, order: u32) {
-        let node = self.tasks[task.index()].node;
-        let next = self.rings.next(node);
-        let group = self.groups.get(order).expect("a queued task has a group");
-        if group.current == node && next != node {
-            let order = group.order;
-            self.make_current(u32::from(order), next);
-            let slot = self.rings.get_mut(next);
-            slot.deficit += slot.units(order, self.cap.fraction()).1;
+    /// The group of `order` no longer counts the task of `slot`, which has left its ring, where it
+    /// stood in `node` before `next`. If it was current, the next one is.
+    fn discount(&mut self, order: u32, node: NodeId, slot: Slot, next: NodeId, refund: bool) {
+        let Gr3 { groups, rings, cap, .. } = self;
+        let refund = refund && !groups.fresh;
+        let group = groups.get(order).expect("a queued task has a group");
+        let was_current = group.current == node;
+        group.uncount(slot.weight);
+        if refund && (was_current || slot.task & HELD != 0) {
+            group.refund();
         }
+        if was_current {
+            let heir = rings.get_mut(next);
+            if heir.is_pending() {
+                heir.count_in();
+                group.count(heir.weight);
+            }
+            heir.deficit += heir.units(group.order, cap.fraction()).1;
+            group.current = next;
+        }
+        groups.update(order, cap.fraction());
     }
 
     /// The task in `node` becomes current in the ring of `order`, and a part of the group.
     fn make_current(&mut self, order: u32, node: NodeId) {
-        let task = self.rings.get(node).id();
-        if self.tasks[task.index()].pending {
-            self.count_in(task);
+        if self.rings.get(node).is_pending() {
+            self.count_in(order, node);
         }
         self.groups.get(order).expect("a queued task has a group").current = node;
     }
@@ -576,9 +601,9 @@ impl Gr3 {
     /// it is pending, it leaves at once.
     fn flag_blocked(&mut self, task: TaskId) {
         self.runnable -= 1;
-        let Task { weight, node, pending, .. } = self.tasks[task.index()];
-        if pending {
-            return self.leave(task);
+        let Task { weight, node } = self.tasks[task.index()];
+        if self.rings.get(node).is_pending() {
+            return self.leave(task, false);
         }
         let order = u8::try_from(self.order_of(weight)).expect("an order is below 32");
         let slot = self.rings.get_mut(node);
@@ -590,7 +615,7 @@ impl Gr3 {
     /// `pick` for one of several cpus (MP-SCHEDULE, USENIX'05 §3.1).
     fn pick_shared(&mut self, cpu: CpuId) -> Option<TaskId> {
         let previous = self.release_cpu(cpu);
-        if let Some(task) = self.frontlogs.serve(&mut self.tasks, &self.rings, cpu) {
+        if let Some(task) = self.serve_frontlog(cpu) {
             return Some(self.hold(cpu, task));
         }
         if self.runnable == self.held {
@@ -611,10 +636,18 @@ impl Gr3 {
                 self.longest_search = self.longest_search.max(choices);
                 return Some(self.hold(cpu, task));
             }
-            let home = self.tasks[task.index()].holder as usize;
-            self.frontlogs.grant(&mut self.tasks, task, home, 1);
+            let home = self.shared[task.index()].holder as usize;
+            self.frontlogs.grant(&mut self.shared, task, home, 1);
         }
         unreachable!("some runnable task is not held")
+    }
+
+    /// The task that `cpu` runs for its frontlog, if there is one that could run now.
+    fn serve_frontlog(&mut self, cpu: CpuId) -> Option<TaskId> {
+        let Gr3 { frontlogs, shared, tasks, rings, .. } = self;
+        let can_run =
+            |task: TaskId| rings.get(tasks[task.index()].node).task & (UNREADY | HELD) == 0;
+        frontlogs.serve(shared, cpu, can_run)
     }
 
     /// The first queued task that no cpu holds; it may be blocked.
@@ -637,9 +670,8 @@ impl Gr3 {
     }
 
     fn hold(&mut self, cpu: CpuId, task: TaskId) -> TaskId {
-        let Task { node, ref mut holder, .. } = self.tasks[task.index()];
-        *holder = u32::try_from(cpu).expect("a cpu is below 2^16");
-        self.rings.get_mut(node).task |= HELD;
+        self.shared[task.index()].holder = u32::try_from(cpu).expect("a cpu is below 2^16");
+        self.rings.get_mut(self.tasks[task.index()].node).task |= HELD;
         self.cpus[cpu] = task.0;
         self.held += 1;
         task
@@ -657,14 +689,6 @@ impl Gr3 {
         Some(TaskId(task))
     }
 
-    /// Nobody holds `task`, which is queued, any longer.
-    fn release(&mut self, task: TaskId) {
-        let Task { node, holder, .. } = self.tasks[task.index()];
-        if self.rings.get(node).task & HELD != 0 {
-            self.release_cpu(holder as usize);
-        }
-    }
-
     /// Gives an arrival its share of the frontlogs (USENIX'05 §3.2).
     fn grant_arrival(&mut self, task: TaskId) {
         let total = self.frontlogs.total();
@@ -676,7 +700,7 @@ impl Gr3 {
         if share > 0 {
             let home = self.frontlogs.shortest();
             let share = u32::try_from(share).unwrap_or(u32::MAX);
-            self.frontlogs.grant(&mut self.tasks, task, home, share);
+            self.frontlogs.grant(&mut self.shared, task, home, share);
         }
     }
 }
@@ -684,23 +708,20 @@ impl Gr3 {
 impl Policy for Gr3 {
     fn add(&mut self, task: TaskId, weight: Weight) {
         assert!(task.0 < TaskId::LIMIT, "{task:?} is above the limit of ids");
-        let new = Task {
-            weight,
-            node: NIL,
-            holder: NIL,
-            arrival: 0,
-            pending: false,
-            frontlog: Frontlog::NONE,
-        };
+        let new = Task { weight, node: NIL };
         if self.tasks.len() <= task.index() {
             self.tasks.resize(task.index() + 1, new);
             self.rings.reserve(self.tasks.len());
-            if self.cpus.len() > 1 {
+            if self.has_several_cpus() {
+                self.shared.resize(self.tasks.len(), Shared::NEW);
                 self.frontlogs.reserve(self.tasks.len());
             }
         }
         debug_assert_eq!(self.tasks[task.index()].node, NIL);
         self.tasks[task.index()] = new;
+        if self.has_several_cpus() {
+            self.shared[task.index()] = Shared::NEW;
+        }
     }
 
     fn remove(&mut self, task: TaskId, _now_ns: Nanos) {
@@ -708,16 +729,17 @@ impl Policy for Gr3 {
         if node == NIL {
             return;
         }
-        self.refund(task);
-        self.release(task);
-        if !self.is_blocked(task) {
-            self.runnable -= 1;
+        let slot = *self.rings.get(node);
+        self.runnable -= usize::from(!slot.is_blocked());
+        self.leave(task, true);
+        if slot.task & HELD != 0 {
+            self.cpus[self.shared[task.index()].holder as usize] = NIL;
+            self.held -= 1;
         }
-        self.leave(task);
     }
 
     fn set_weight(&mut self, task: TaskId, weight: Weight, _now_ns: Nanos) {
-        let Task { weight: old, node, .. } = self.tasks[task.index()];
+        let Task { weight: old, node } = self.tasks[task.index()];
         if weight == old {
             return;
         }
@@ -725,13 +747,11 @@ impl Policy for Gr3 {
             self.tasks[task.index()].weight = weight;
             return;
         }
-        let blocked = self.is_blocked(task);
-        let held = self.rings.get(node).task & HELD;
-        self.refund(task);
-        self.leave(task);
+        let slot = *self.rings.get(node);
+        self.leave(task, true);
         self.tasks[task.index()].weight = weight;
-        if !blocked {
-            self.arrive(task, held);
+        if !slot.is_blocked() {
+            self.arrive(task, slot.task & HELD);
         }
     }
 
@@ -740,20 +760,23 @@ impl Policy for Gr3 {
         if node == NIL {
             self.arrive(task, 0);
         } else {
-            debug_assert!(self.is_blocked(task));
-            self.rings.get_mut(node).task &= !UNREADY;
+            let slot = self.rings.get_mut(node);
+            debug_assert!(slot.is_blocked());
+            slot.task &= !UNREADY;
         }
         self.runnable += 1;
     }
 
     fn block(&mut self, task: TaskId, _now_ns: Nanos) {
-        self.release(task);
+        if self.rings.get(self.tasks[task.index()].node).task & HELD != 0 {
+            self.release_cpu(self.shared[task.index()].holder as usize);
+        }
         self.flag_blocked(task);
     }
 
     #[inline]
     fn pick(&mut self, cpu: CpuId, _now_ns: Nanos) -> Option<TaskId> {
-        if self.cpus.len() > 1 {
+        if self.has_several_cpus() {
             return self.pick_shared(cpu);
         }
         self.choose().map(TaskId)

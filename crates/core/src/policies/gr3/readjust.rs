@@ -45,8 +45,8 @@ impl Gr3 {
         let staying = self.uncap(old);
         self.find_exceeding();
         if self.groups.fresh {
-            let tasks = &self.tasks;
-            self.capped[staying..].sort_unstable_by_key(|task| tasks[task.index()].arrival);
+            let shared = &self.shared;
+            self.capped[staying..].sort_unstable_by_key(|task| shared[task.index()].arrival);
             self.merge(staying);
         } else {
             self.capped[staying..].sort_unstable();
@@ -115,12 +115,11 @@ impl Gr3 {
     /// Moves `task` from the group of `order` to that of its effective weight, as an arrival that
     /// keeps its cpu and its frontlog.
     fn shift(&mut self, task: TaskId, order: u32) {
-        let Task { node, pending, .. } = self.tasks[task.index()];
-        let flags = if pending { HELD } else { UNREADY | HELD };
-        let flags = self.rings.get(node).task & flags;
+        let slot = *self.rings.get(self.tasks[task.index()].node);
+        let flags = slot.task & if slot.is_pending() { HELD } else { UNREADY | HELD };
         self.leave_ring(task, order);
-        if let Some(group) = self.enter_ring(task, flags, None) {
-            self.groups.insert_later(group);
+        if !self.enter_ring(task, flags, None) {
+            self.groups.insert_later(self.new_group(task));
         }
     }
 
@@ -131,14 +130,14 @@ impl Gr3 {
         let mut last = None;
         for index in staying..self.capped.len() {
             let task = self.capped[index];
-            let Task { weight, node, .. } = self.tasks[task.index()];
+            let Task { weight, node } = self.tasks[task.index()];
             let flags = self.rings.get(node).task & (UNREADY | HELD);
             self.leave_ring(task, weight.order());
             let first = self.groups.get(order).filter(|group| !group.is_empty());
             let first = first.map(|group| group.current);
             let at = first.map(|first| self.later_arrival(task, first, last));
-            if let Some(group) = self.enter_ring(task, flags, at) {
-                self.groups.insert_later(group);
+            if !self.enter_ring(task, flags, at) {
+                self.groups.insert_later(self.new_group(task));
             }
             let node = self.tasks[task.index()].node;
             if at == first && at.is_some_and(|at| self.arrival_of(at) > self.arrival_of(node)) {
@@ -152,7 +151,7 @@ impl Gr3 {
     /// The first task of the ring of `first`, from node `from` on, that arrived after `task`; or
     /// `first` if there is none.
     fn later_arrival(&self, task: TaskId, first: NodeId, from: Option<NodeId>) -> NodeId {
-        let arrival = self.tasks[task.index()].arrival;
+        let arrival = self.shared[task.index()].arrival;
         let mut at = from.unwrap_or(first);
         while self.arrival_of(at) < arrival {
             at = self.rings.next(at);
@@ -164,6 +163,6 @@ impl Gr3 {
     }
 
     fn arrival_of(&self, node: NodeId) -> u32 {
-        self.tasks[self.rings.get(node).id().index()].arrival
+        self.shared[self.rings.get(node).id().index()].arrival
     }
 }
