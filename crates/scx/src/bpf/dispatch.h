@@ -52,8 +52,7 @@ static bool settle_previous(u32 cpu, u32 id, u64 exec_ns)
 			return true;
 		end_quantum(id, false);
 	} else if (slot->state == TASK_AWAY) {
-		ledger_settle(slot, exec_ns);
-		if (ledger_goes_on(slot))
+		if (away_goes_on(slot, exec_ns))
 			return true;
 		return_from_away(id, false);
 		join(id);

@@ -62,6 +62,9 @@ s32 BPF_STRUCT_OPS(prorata_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 /*
  * Where a task that is in our custody now goes: a cpu that it was picked for, its own cpu (a
  * quantum outside the policy), or nowhere (it waits, and an idle cpu may want it).
+ *
+ * A cpu is not asked to decide as long as its local queue has tasks. So a quantum outside the policy
+ * has to end here too: two tasks that went on and on would hand the cpu to each other for ever.
  */
 enum place { PLACE_QUEUE, PLACE_PICKED, PLACE_HERE };
 
@@ -80,8 +83,11 @@ static u32 place_of(struct slot __arena *slot, u32 id, u64 exec_ns, bool thrown_
 		}
 		return PLACE_PICKED;
 	case TASK_AWAY:
-		ledger_settle(slot, exec_ns);
-		return PLACE_HERE;
+		if (away_goes_on(slot, exec_ns))
+			return PLACE_HERE;
+		return_from_away(id, false);
+		join(id);
+		return PLACE_QUEUE;
 	default:
 		return PLACE_QUEUE;
 	}
