@@ -52,7 +52,7 @@ static bool settle_previous(u32 cpu, u32 id, u64 exec_ns)
 			return true;
 		end_quantum(id, false);
 	} else if (slot->state == TASK_AWAY) {
-		if (away_goes_on(slot, exec_ns))
+		if (is_owed_after(slot, exec_ns))
 			return true;
 		return_from_away(id, false);
 		join(id);

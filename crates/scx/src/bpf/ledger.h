@@ -40,6 +40,13 @@ static void ledger_settle(struct slot __arena *slot, u64 exec_ns)
 		slot->owed_ns = floor_ns;
 }
 
+/* Brings the ledger up to date. True if the task is owed time still. */
+static bool is_owed_after(struct slot __arena *slot, u64 exec_ns)
+{
+	ledger_settle(slot, exec_ns);
+	return !slot->yielded && slot->owed_ns > 0;
+}
+
 /* True if the quantum goes on. */
 static bool ledger_goes_on(struct slot __arena *slot)
 {

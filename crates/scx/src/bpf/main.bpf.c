@@ -63,8 +63,9 @@ s32 BPF_STRUCT_OPS(prorata_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
  * Where a task that is in our custody now goes: a cpu that it was picked for, its own cpu (a
  * quantum outside the policy), or nowhere (it waits, and an idle cpu may want it).
  *
- * A cpu is not asked to decide as long as its local queue has tasks. So a quantum outside the policy
- * has to end here too: two tasks that went on and on would hand the cpu to each other for ever.
+ * A cpu is not asked to decide as long as there are tasks in its local queue, or in the global one.
+ * So quanta have to end here too: two tasks that went on and on would hand the cpu to each other for
+ * ever.
  */
 enum place { PLACE_QUEUE, PLACE_PICKED, PLACE_HERE };
 
@@ -76,14 +77,16 @@ static u32 place_of(struct slot __arena *slot, u32 id, u64 exec_ns, bool thrown_
 		join(id);
 		return PLACE_QUEUE;
 	case TASK_RUNNING:
-		ledger_settle(slot, exec_ns);
-		if (thrown_out) {
+		if (is_owed_after(slot, exec_ns) && !thrown_out)
+			return PLACE_PICKED;
+		/* Another cpu that it was picked for may be gone for good. */
+		if (thrown_out || slot->cpu != slot->home)
 			give_back(id);
-			return PLACE_QUEUE;
-		}
-		return PLACE_PICKED;
+		else
+			end_quantum(id, false);
+		return PLACE_QUEUE;
 	case TASK_AWAY:
-		if (away_goes_on(slot, exec_ns))
+		if (is_owed_after(slot, exec_ns))
 			return PLACE_HERE;
 		return_from_away(id, false);
 		join(id);
@@ -97,7 +100,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u32 id = slot_of(p), home = index_of(scx_bpf_task_cpu(p)), place, picked_for, idle = NIL;
 	u64 now = scx_bpf_now(), exec_ns = p->se.sum_exec_runtime, slice_ns;
-	bool confined = is_confined(p);
+	bool confined = is_confined(p), was_picked;
 	struct slot __arena *slot;
 
 	/*
@@ -117,11 +120,13 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	slot = &slots[id];
 	begin(now);
 	picked_for = slot->cpu;
+	was_picked = slot->state == TASK_RUNNING;
 	slot->home = home;
 	slot->confined = confined;
 	place = place_of(slot, id, exec_ns, enq_flags & SCX_ENQ_REENQ);
+	/* The cpu that waits for it has to look for another. */
 	if (place == PLACE_QUEUE)
-		idle = find_idle(home, confined);
+		idle = was_picked && picked_for != home ? picked_for : find_idle(home, confined);
 	if (idle != NIL)
 		set_idle(idle, false);
 	slice_ns = ledger_slice_ns(slot);

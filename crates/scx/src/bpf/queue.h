@@ -163,13 +163,6 @@ global_fn u32 return_from_away(u32 id, u32 blocked)
 	return 0;
 }
 
-/* Brings a task up to date that runs outside the policy. True if its quantum there goes on. */
-static bool away_goes_on(struct slot __arena *slot, u64 exec_ns)
-{
-	ledger_settle(slot, exec_ns);
-	return !slot->yielded && slot->owed_ns > 0;
-}
-
 /* A task that was picked for a cpu on which it must not run, or that a cpu cannot run now. */
 global_fn u32 give_back(u32 id)
 {
