@@ -27,7 +27,8 @@ const ICOUNT: u32 = 2;
 const DECISION_SECONDS: u32 = 1;
 /// The beginning of its version.
 const SECOND_KERNEL: &str = "6.17.";
-const OTHER_POLICIES: &[&str] = &["vtrr", "gdq", "dfs-fa", "wfq"];
+/// One with other options than usual: the recording tells them.
+const OTHER_POLICIES: &[&str] = &["vtrr", "gdq:t=10,delta=2", "dfs-fa", "wfq"];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {}
@@ -110,6 +111,7 @@ fn other_policies() -> String {
 fn failures() -> String {
     "test \"$(cat /sys/kernel/sched_ext/state)\" = disabled
 refused scx_prorata --policy none
+refused scx_prorata --policy gdq:t=0
 begin
 refused scx_prorata
 scx_prorata metrics | grep -q scx_prorata_picks_total

@@ -17,9 +17,9 @@ pub(crate) struct Options {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 
-    /// The policy.
+    /// The policy, with its options if it has any: gr3, vtrr, wfq, dfs-fa, or gdq:t=20,delta=4.
     #[arg(long, default_value = "gr3", value_parser = policies::parse)]
-    pub(crate) policy: String,
+    pub(crate) policy: policies::Spec,
 
     /// Length of a quantum. What a task runs too long it makes up for later.
     #[arg(long, default_value = "5ms", value_parser = parse_duration)]

@@ -3,12 +3,15 @@
 //! The types that libbpf generates differ from object to object, so that `scheduler.rs` is included
 //! once for each. A new policy is a line below and one in `build.rs`.
 
+use std::fmt;
 use std::mem::MaybeUninit;
+use std::ops::RangeInclusive;
 
 use anyhow::Result;
 use libbpf_rs::OpenObject;
 use scx_utils::UserExitInfo;
 
+use crate::bpf_intf::policy_limits_POLICY_OPTIONS;
 use crate::options::Options;
 use crate::shared::Memory;
 
@@ -61,7 +64,7 @@ macro_rules! policies {
             options: &Options,
             object: &'a mut MaybeUninit<OpenObject>,
         ) -> Result<Box<dyn Loaded + 'a>> {
-            match options.policy.as_str() {
+            match options.policy.name {
                 $($text => Ok(Box::new($name::scheduler::Scheduler::load(options, object)?)),)*
                 other => unreachable!("{other} was checked when the options were parsed"),
             }
@@ -77,10 +80,79 @@ policies! {
     dfs_fa "dfs-fa" DfsFaSkel DfsFaSkelBuilder,
 }
 
-/// Checks the name of a policy.
-pub(crate) fn parse(name: &str) -> Result<String, String> {
-    match NAMES.contains(&name) {
-        true => Ok(name.to_string()),
-        false => Err(format!("no policy is called '{name}'; there are {}", NAMES.join(", "))),
+/// A policy's options, which are the core library's of the same names: what each takes, and what it
+/// is if it is not given. At most [`OPTIONS`].
+const WITH_OPTIONS: &[(&str, &[Choice])] = &[(
+    "gdq",
+    // 0: 20, or the number of cpus if that is more.
+    &[
+        Choice { key: "t", takes: 1..=1_000_000, default: 0 },
+        Choice { key: "delta", takes: 0..=1_000_000, default: 4 },
+    ],
+)];
+
+/// The options that a policy can have.
+const OPTIONS: usize = policy_limits_POLICY_OPTIONS as usize;
+
+struct Choice {
+    key: &'static str,
+    takes: RangeInclusive<u32>,
+    default: u32,
+}
+
+/// A policy and its options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Spec {
+    name: &'static str,
+    /// By their places in [`WITH_OPTIONS`].
+    pub(crate) options: [u32; OPTIONS],
+    /// As the user wrote it.
+    text: String,
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Reads `NAME` or `NAME:KEY=VALUE,…`.
+pub(crate) fn parse(text: &str) -> Result<Spec, String> {
+    let (name, settings) = text.split_once(':').unwrap_or((text, ""));
+    let Some(name) = NAMES.iter().find(|known| **known == name) else {
+        return Err(format!("no policy is called '{name}'; there are {}", NAMES.join(", ")));
+    };
+    let choices = WITH_OPTIONS.iter().find(|(with, _)| with == name).map_or(&[][..], |w| w.1);
+    let mut options = [0; OPTIONS];
+    options.iter_mut().zip(choices).for_each(|(option, choice)| *option = choice.default);
+    for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+        let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
+        let Some(at) = choices.iter().position(|choice| choice.key == key) else {
+            let keys: Vec<&str> = choices.iter().map(|choice| choice.key).collect();
+            let has = if keys.is_empty() { "none".into() } else { keys.join(", ") };
+            return Err(format!("{name} has no option '{key}' in the kernel; it has {has}"));
+        };
+        let takes = &choices[at].takes;
+        options[at] =
+            value.parse().ok().filter(|value| takes.contains(value)).ok_or_else(|| {
+                let (least, most) = (takes.start(), takes.end());
+                format!("option '{key}' takes a number from {least} to {most}, not '{value}'")
+            })?;
+    }
+    Ok(Spec { name, options, text: text.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_the_policys_own() {
+        assert_eq!(parse("gdq").unwrap().options, [0, 4]);
+        assert_eq!(parse("gdq:delta=0,t=7").unwrap().options, [7, 0]);
+        assert_eq!(parse("gdq:t=7").unwrap().to_string(), "gdq:t=7");
+        for wrong in ["gdqq", "gdq:t=0", "gdq:t", "gdq:x=1", "gdq:t=-1", "gr3:t=1", ""] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
     }
 }

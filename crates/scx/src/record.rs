@@ -6,6 +6,8 @@
 //! prorata-record 1 policy gr3 cpus 2 quantum_ns 5000000
 //! ```
 //!
+//! The policy is what `--policy` said, options included.
+//!
 //! Each other line is a time in ns, a verb of the policy contract, and its arguments (tasks are
 //! numbers that are used again after `remove`):
 //!
@@ -31,6 +33,7 @@ use crate::bpf_intf::{
     event_kind_EVENT_CHARGE, event_kind_EVENT_PICK, event_kind_EVENT_REMOVE,
     event_kind_EVENT_RETURN, event_kind_EVENT_WAKE, event_kind_EVENT_WEIGHT,
 };
+use crate::policies::Spec;
 use crate::shared::Memory;
 
 /// Writes a recording.
@@ -42,7 +45,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn create(path: &Path, policy: &str, cpus: u32, quantum_ns: u128) -> Result<Self> {
+    pub(crate) fn create(path: &Path, policy: &Spec, cpus: u32, quantum_ns: u128) -> Result<Self> {
         let file = File::create(path)
             .with_context(|| format!("cannot write the recording to {}", path.display()))?;
         let mut recorder =

@@ -39,6 +39,7 @@ impl<'a> Scheduler<'a> {
         constants.quantum = u64::try_from(options.quantum.as_nanos())?;
         constants.rescue_ns = u64::try_from(options.rescue.as_nanos())?;
         constants.loader = i32::try_from(std::process::id())?;
+        constants.policy_options = options.policy.options;
         constants.recording = options.record.is_some();
         constants.cpus_in_use = cpus.count();
         cpus.fill(&mut constants.index_of_cpu, &mut constants.cpu_of_index);

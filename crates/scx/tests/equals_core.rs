@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use prorata::{Policy, Setup, TaskId, Weight, central};
 
@@ -175,7 +176,10 @@ impl Recorder {
 }
 
 fn compile(policy: &str) -> PathBuf {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("replay-{policy}"));
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    // Tests run at the same time: each has a program of its own.
+    let name = format!("replay-{policy}-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let status = Command::new(&compiler)
@@ -213,11 +217,20 @@ fn decisions(program: &Path, calls: &str) -> Vec<i64> {
 /// Feeds `events` random calls, in histories of at most [`HISTORY`], to the kernel's `policy` and
 /// to that of the core library which it implements.
 fn compare(policy: &str, core: &str, events: usize) {
+    compare_with_options(policy, &[], core, events);
+}
+
+/// The same for a policy with these options, in the order of `src/policies.rs`.
+fn compare_with_options(policy: &str, options: &[u32], core: &str, events: usize) {
     let program = compile(policy);
     for seed in 0..(events / HISTORY) as u64 {
         let mut recorder = Recorder::new(core, seed);
         (0..HISTORY).for_each(|_| recorder.step());
-        let kernel = decisions(&program, &recorder.calls);
+        let mut calls = String::new();
+        for (index, value) in options.iter().enumerate() {
+            writeln!(calls, "o {index} {value}").expect("a string takes everything");
+        }
+        let kernel = decisions(&program, &(calls + &recorder.calls));
         assert_eq!(kernel.len(), recorder.picked.len(), "{policy}, seed {seed}");
         let differ = kernel.iter().zip(&recorder.picked).position(|(a, b)| a != b);
         if let Some(at) = differ {
@@ -258,5 +271,11 @@ fn vtrr_decides_as_the_core_does() {
 
 #[test]
 fn gdq_decides_as_the_core_does() {
-    compare("gdq", "gdq", 1_000_000);
+    compare_with_options("gdq", &[0, 4], "gdq", 1_000_000);
+}
+
+#[test]
+fn gdq_decides_as_the_core_does_with_other_options() {
+    compare_with_options("gdq", &[2, 1], "gdq:t=2,delta=1", 200_000);
+    compare_with_options("gdq", &[50, 0], "gdq:t=50,delta=0", 200_000);
 }

@@ -2,7 +2,8 @@
 /*
  * A policy header without a kernel: reads calls from stdin, one a line, and prints every decision.
  *
- *   i CPUS QUANTUM_NS      policy_init, first
+ *   o INDEX VALUE          policy_option, before all others
+ *   i CPUS QUANTUM_NS      policy_init, before all others but that
  *   a TASK WEIGHT          policy_add          r TASK   policy_remove
  *   s TASK WEIGHT          policy_set_weight   w TASK   policy_wake
  *   b TASK                 policy_block        c TASK USED_NS   policy_charge
@@ -15,9 +16,11 @@
 #include "../src/bpf/policy.h"
 
 static u64 replay_now_ns, replay_quantum_ns;
+static u32 replay_options[POLICY_OPTIONS];
 
 static inline u64 now_ns(void) { return replay_now_ns; }
 static inline u64 quantum_ns(void) { return replay_quantum_ns; }
+static inline u32 policy_option(u32 index) { return replay_options[index]; }
 
 #define TASK(id) (&replay_tasks[id])
 #define STATE (&replay_state)
@@ -32,6 +35,10 @@ static void call(char verb, u64 first, u64 second)
 	u32 task = (u32)first, picked;
 
 	switch (verb) {
+	case 'o':
+		if (first < POLICY_OPTIONS)
+			replay_options[first] = (u32)second;
+		break;
 	case 'i':
 		replay_quantum_ns = second;
 		policy_init((u32)first);
@@ -74,5 +81,6 @@ int main(void)
 	fprintf(stderr, "choices %" PRIu64 "\n", STATE->counts.choices);
 	(void)now_ns;
 	(void)quantum_ns;
+	(void)policy_option;
 	return 0;
 }

@@ -100,11 +100,11 @@ static u64 now_ns(void);
 static u64 quantum_ns(void);
 static void policy_broken(u32 line);
 
-
 /* One quantum, in ns. */
 const volatile u64 quantum = 5000000;
 /* A task that waits longer is run out of turn. */
 const volatile u64 rescue_ns = 10000000000ULL;
+const volatile u32 policy_options[POLICY_OPTIONS];
 const volatile bool recording;
 /* The process that loaded us. */
 const volatile s32 loader;
@@ -112,6 +112,11 @@ const volatile s32 loader;
 const volatile u32 cpus_in_use = 1;
 const volatile u16 index_of_cpu[MAX_CPUS];
 const volatile u16 cpu_of_index[MAX_CPUS];
+
+static u32 policy_option(u32 index)
+{
+	return policy_options[index];
+}
 
 static u32 index_of(s32 cpu)
 {

@@ -38,7 +38,8 @@
  *   - A task that has to run outside the policy for a quantum (rescued, or bound to other cpus than
  *     the one that picked it) is charged, blocked, and woken when the quantum is over.
  *
- * `now_ns()` is the time of the event being handled; `quantum_ns()` the length of a quantum.
+ * `now_ns()` is the time of the event being handled; `quantum_ns()` the length of a quantum;
+ * `policy_option(i)` what the user chose, in the order of src/policies.rs.
  *
  * What a policy must keep to, so that the verifier accepts it
  * ===========================================================
@@ -67,6 +68,11 @@
 #define POLICY_TASKS 32768
 /* Weights are 1 .. this. */
 #define POLICY_WEIGHT_MAX 1000000
+
+enum policy_limits {
+	/* Options that a policy can have. */
+	POLICY_OPTIONS = 2,
+};
 
 struct policy_task;
 struct policy_state;

@@ -15,7 +15,7 @@
  *
  * Known limits: the paper's queues have locks of their own. Here the framework holds its one lock
  * in every call, so that GDQ keeps its locality (a pick touches its own queue) but not its
- * parallelism. T is 20 quanta (or as many as there are cpus), delta is 4. A group that 200 days of
+ * parallelism. A group that 200 days of
  * cpu time have gone to without any task coming or going would overflow its account. An arrival that
  * makes tasks infeasible searches one group of fewer than 2P tasks by repeated scans, O(P^2).
  */
@@ -26,10 +26,14 @@
 
 #include "../wide.h"
 
-/* Quanta after which a cpu looks around, if there are no more cpus than that. */
+enum gdq_option {
+	/* Quanta after which a cpu looks around; 0: INTERVAL_QUANTA, or the cpus if they are more. */
+	GDQ_T,
+	/* Rounds that a queue may be behind another of its group. */
+	GDQ_DELTA,
+};
+
 #define INTERVAL_QUANTA 20
-/* Rounds that a queue may be behind another of its group. */
-#define DELTA 4
 #define GROUPS 32
 /* Queues: one a cpu and group, and as many that are stalled. */
 #define QUEUES (2 * POLICY_CPUS + 2 * GROUPS)
@@ -117,6 +121,7 @@ struct change {
 struct policy_state {
 	struct policy_counts counts;
 	u64 interval_ns;
+	s64 delta;
 	u32 cpus;
 	/* Nothing was picked since nothing was runnable: there are no queues. */
 	bool is_fresh;
@@ -791,7 +796,7 @@ policy_fn u32 end_round(u32 queue_id, u32 id)
 	struct queue __arena *queue = QUEUE(queue_id);
 	u32 donor = find_queue(queue->group, DONOR), task;
 
-	if (donor == NIL || donor == queue_id || queue->nv <= QUEUE(donor)->nv + DELTA) {
+	if (donor == NIL || donor == queue_id || queue->nv <= QUEUE(donor)->nv + STATE->delta) {
 		queue->nv++;
 		return id;
 	}
@@ -1125,8 +1130,13 @@ policy_fn u32 policy_pick(u32 cpu)
 
 policy_fn u32 policy_init(u32 cpus)
 {
+	u32 quanta = policy_option(GDQ_T);
+
+	if (!quanta)
+		quanta = cpus > INTERVAL_QUANTA ? cpus : INTERVAL_QUANTA;
 	STATE->cpus = cpus;
-	STATE->interval_ns = quantum_ns() * (cpus > INTERVAL_QUANTA ? cpus : INTERVAL_QUANTA);
+	STATE->interval_ns = quantum_ns() * quanta;
+	STATE->delta = policy_option(GDQ_DELTA);
 	STATE->is_fresh = true;
 	STATE->fresh_first = STATE->fresh_last = NIL;
 	STATE->cap_feasible = STATE->cap_cpus = 1;
