@@ -1,6 +1,6 @@
 #!/bin/sh
 # What `prorata run` gives real commands on this machine, beside what it owes them.
-# Wants a machine with nothing else to do and two cpus; takes four minutes.
+# Wants a machine with nothing else to do and two cpus; takes three minutes.
 # usage: bench/run.sh [SECONDS a case]
 set -eu
 cd "$(dirname "$0")/.."
