@@ -269,6 +269,18 @@ impl Task {
     fn order(&self) -> usize {
         self.weight().order() as usize
     }
+
+    /// Its error at `now_ns`, when V is `virtual_now`.
+    #[inline]
+    #[allow(clippy::cast_possible_wrap)]
+    fn error(&self, now_ns: Nanos, virtual_now: u128) -> ServiceError {
+        let ideal = match self.mode() {
+            Mode::Blocked => 0,
+            Mode::Shared => virtual_now.wrapping_mul(u128::from(self.weight().get())) as i128,
+            Mode::Capped => (u128::from(now_ns) << 64) as i128,
+        };
+        ServiceError(self.line.wrapping_sub(ideal))
+    }
 }
 
 /// Service errors against GPS (one cpu) or GMS (several), integrated piecewise over the intervals
@@ -383,32 +395,34 @@ impl ServiceErrors {
     /// `task` begins a quantum: its error is least now.
     #[inline]
     pub fn start(&mut self, task: TaskId, now_ns: Nanos) {
-        let error = self.error(task, now_ns);
-        let extremes = &mut self.tasks[task.index()].extremes;
-        extremes.min = extremes.min.min(error);
+        self.advance(now_ns);
+        let (now_ns, virtual_now) = (self.now_ns, self.virtual_now);
+        let known = &mut self.tasks[task.index()];
+        known.extremes.min = known.extremes.min.min(known.error(now_ns, virtual_now));
     }
 
     /// `task` ends a quantum in which it received `used_ns`: its error is greatest now.
     #[inline]
     pub fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
+        self.advance(now_ns);
+        let (now_ns, virtual_now) = (self.now_ns, self.virtual_now);
         let known = &mut self.tasks[task.index()];
         known.used_ns += used_ns;
         known.line = known.line.wrapping_add(i128::from(used_ns) << 64);
-        let error = self.error(task, now_ns);
-        let extremes = &mut self.tasks[task.index()].extremes;
-        extremes.max = extremes.max.max(error);
+        known.extremes.max = known.extremes.max.max(known.error(now_ns, virtual_now));
     }
 
     /// Brings the extremes of every task up to date. Running tasks were charged before.
     pub fn finish(&mut self, now_ns: Nanos) {
         self.advance(now_ns);
         for i in 0..self.tasks.len() {
-            let error = self.error_of(&self.tasks[i]);
+            let error = self.tasks[i].error(self.now_ns, self.virtual_now);
             self.tasks[i].extremes.sample(error);
         }
     }
 
     /// The error of `task` at `now_ns`, which is not before the last change.
+    #[inline]
     #[must_use]
     pub fn error(&mut self, task: TaskId, now_ns: Nanos) -> ServiceError {
         self.advance(now_ns);
@@ -438,26 +452,18 @@ impl ServiceErrors {
     }
 
     fn error_now(&self, task: TaskId) -> ServiceError {
-        self.error_of(&self.tasks[task.index()])
-    }
-
-    #[allow(clippy::cast_possible_wrap)]
-    #[inline]
-    fn error_of(&self, task: &Task) -> ServiceError {
-        let ideal = match task.mode() {
-            Mode::Blocked => 0,
-            Mode::Shared => self.virtual_now.wrapping_mul(u128::from(task.weight().get())) as i128,
-            Mode::Capped => (u128::from(self.now_ns) << 64) as i128,
-        };
-        ServiceError(task.line.wrapping_sub(ideal))
+        self.tasks[task.index()].error(self.now_ns, self.virtual_now)
     }
 
     /// Moves `now_ns` and `virtual_now` on.
     #[inline]
     fn advance(&mut self, now_ns: Nanos) {
-        if now_ns == self.now_ns {
-            return;
+        if now_ns != self.now_ns {
+            self.advance_to(now_ns);
         }
+    }
+
+    fn advance_to(&mut self, now_ns: Nanos) {
         assert!(now_ns > self.now_ns, "time goes backwards: {now_ns} after {}", self.now_ns);
         self.now_ns = now_ns;
         let elapsed = u128::from(now_ns - self.since_ns) * u128::from(self.shared.cpus);

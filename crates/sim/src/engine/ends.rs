@@ -5,7 +5,7 @@ use std::hint::select_unpredictable;
 use prorata::{CpuId, Nanos};
 
 /// The cpu whose run ends first, of any number of cpus. Setting an end takes log₂ P comparisons
-/// without a branch, which beats a calendar: every decision sets one.
+/// without a branch or a wait for memory, which beats a calendar: every decision sets one.
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
     /// Entry i holds the earlier of the entries 2i and 2i + 1, on a tie the first of them; the
@@ -32,11 +32,15 @@ impl Ends {
     #[inline]
     pub(super) fn set(&mut self, cpu: CpuId, at_ns: Nanos) {
         let mut i = self.winners.len() / 2 + cpu;
-        self.winners[i] = (at_ns, cpu);
+        let mut winner = (at_ns, cpu);
+        self.winners[i] = winner;
         while i > 1 {
-            let (left, right) = (self.winners[i & !1], self.winners[i | 1]);
+            let rival = self.winners[i ^ 1];
+            // Of two ends at one time the left one is first; an odd entry is a right one.
+            let loses = (rival.0 < winner.0) | ((rival.0 == winner.0) & (i % 2 == 1));
+            winner = select_unpredictable(loses, rival, winner);
             i /= 2;
-            self.winners[i] = select_unpredictable(right.0 < left.0, right, left);
+            self.winners[i] = winner;
         }
     }
 }

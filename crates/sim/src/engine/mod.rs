@@ -323,12 +323,12 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
     /// The run on `cpu` ends: its quantum is over, or its task has done what it had to.
     fn cpu_due(&mut self, cpu: CpuId) -> Result<(), SimulationError> {
         let Cpu { running: task, quantum_end_ns, .. } = self.cpus[cpu];
-        self.advance_work(cpu);
         let mut next = Next::Run;
-        if self.tasks[task.index()].left_ns == 0 {
+        if self.advance_work(cpu) == 0 {
             next = self.step(task)?;
             if next == Next::Run && self.now_ns < quantum_end_ns {
-                self.go_on(cpu);
+                let done_ns = self.now_ns.saturating_add(self.tasks[task.index()].left_ns);
+                self.ends.set(cpu, done_ns.min(quantum_end_ns));
                 return Ok(());
             }
         }
@@ -355,35 +355,29 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         Ok(())
     }
 
-    /// Takes what the task of `cpu` has worked from what it has left.
-    fn advance_work(&mut self, cpu: CpuId) {
+    /// Takes what the task of `cpu` has worked from what it has left, and returns what is left now.
+    fn advance_work(&mut self, cpu: CpuId) -> Nanos {
         let cpu = &mut self.cpus[cpu];
         let task = &mut self.tasks[cpu.running.index()];
         if task.left_ns != Nanos::MAX {
             task.left_ns -= self.now_ns.saturating_sub(cpu.worked_ns);
         }
         cpu.worked_ns = cpu.worked_ns.max(self.now_ns);
-    }
-
-    /// The task of `cpu` has work and its quantum goes on.
-    fn go_on(&mut self, cpu: CpuId) {
-        let Cpu { running, worked_ns, quantum_end_ns, .. } = self.cpus[cpu];
-        let done_ns = worked_ns.saturating_add(self.tasks[running.index()].left_ns);
-        self.ends.set(cpu, done_ns.min(quantum_end_ns));
+        task.left_ns
     }
 
     /// Takes `cpu` from its task, which waits from now on.
     fn charge(&mut self, cpu: CpuId, end: End) {
-        let Cpu { running: task, started_ns, .. } = self.cpus[cpu];
-        let used_ns = self.now_ns - started_ns;
-        self.errors.charge(task, used_ns, self.now_ns);
-        self.policy.charge(task, used_ns, self.now_ns);
-        self.observer.ran(Run { cpu, task, start_ns: started_ns, end_ns: self.now_ns, end });
-        self.cpus[cpu].running = NO_TASK;
-        let task = &mut self.tasks[task.index()];
-        task.state = State::Preempted;
-        task.since_ns = self.now_ns;
+        let about = &mut self.cpus[cpu];
+        let (task, start_ns, end_ns) = (about.running, about.started_ns, self.now_ns);
+        about.running = NO_TASK;
+        let known = &mut self.tasks[task.index()];
+        known.state = State::Preempted;
+        known.since_ns = end_ns;
         self.waiting += 1;
+        self.errors.charge(task, end_ns - start_ns, end_ns);
+        self.policy.charge(task, end_ns - start_ns, end_ns);
+        self.observer.ran(Run { cpu, task, start_ns, end_ns, end });
     }
 
     fn block(&mut self, task: TaskId) {
@@ -583,46 +577,31 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
 
     /// `task` has `cpu` from now on.
     fn start(&mut self, cpu: CpuId, task: TaskId) {
+        let now_ns = self.now_ns;
         // The task's own line first: with many tasks both are far away, and are fetched together.
         let known = &mut self.tasks[task.index()];
         let (group, woken) = (known.group, known.state == State::Woken);
-        let waited_ns = self.now_ns - known.since_ns;
+        let waited_ns = now_ns - known.since_ns;
         known.wait_ns += waited_ns;
         known.state = State::Running;
         self.waiting -= 1;
-        self.errors.start(task, self.now_ns);
+        self.errors.start(task, now_ns);
+        let about = &mut self.cpus[cpu];
+        let mut cost_ns = 0;
+        if about.last != task {
+            about.last = task;
+            cost_ns = self.totals.switch(&self.machine, known.switch_to(cpu));
+        }
+        let fresh = std::mem::replace(&mut about.fresh, false);
+        about.quantum_end_ns = self.machine.quantum_end_ns(cpu, now_ns, fresh, &mut about.random);
+        about.running = task;
+        about.started_ns = now_ns;
+        about.worked_ns = now_ns + cost_ns;
+        let done_ns = about.worked_ns.saturating_add(known.left_ns);
+        self.ends.set(cpu, done_ns.min(about.quantum_end_ns));
         if woken || waited_ns > 0 {
             self.latencies.record(task, group, waited_ns, woken);
         }
-        let cost_ns = self.switch(cpu, task);
-        self.totals.overhead_ns += cost_ns;
-        let quantum_end_ns = self.new_quantum(cpu);
-        let about = &mut self.cpus[cpu];
-        about.running = task;
-        about.started_ns = self.now_ns;
-        about.worked_ns = self.now_ns + cost_ns;
-        about.quantum_end_ns = quantum_end_ns;
-        self.go_on(cpu);
-    }
-
-    /// What it costs that `cpu` turns to `task`.
-    #[inline]
-    #[allow(clippy::cast_possible_truncation)] // at most 2^16 cpus
-    fn switch(&mut self, cpu: CpuId, task: TaskId) -> Nanos {
-        if self.cpus[cpu].last == task {
-            return 0;
-        }
-        self.cpus[cpu].last = task;
-        let known = &mut self.tasks[task.index()];
-        known.switches += 1;
-        self.totals.switches += 1;
-        let last_cpu = std::mem::replace(&mut known.last_cpu, cpu as u32);
-        if last_cpu == cpu as u32 || last_cpu == NO_CPU {
-            return self.machine.switch_cost_ns;
-        }
-        known.migrations = known.migrations.saturating_add(1);
-        self.totals.migrations += 1;
-        self.machine.switch_cost_ns + self.machine.migration_cost_ns
     }
 
     /// The end: whoever runs is charged for what he has.
@@ -655,7 +634,31 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
     }
 }
 
+impl Totals {
+    /// A cpu turns to another task, which `migrates` or not. Returns what that costs.
+    #[inline]
+    fn switch(&mut self, machine: &Machine, migrates: bool) -> Nanos {
+        let migration_ns = if migrates { machine.migration_cost_ns } else { 0 };
+        let cost_ns = machine.switch_cost_ns + migration_ns;
+        self.switches += 1;
+        self.migrations += u64::from(migrates);
+        self.overhead_ns += cost_ns;
+        cost_ns
+    }
+}
+
 impl Task {
+    /// It gets `cpu`, which ran something else. Returns true if it ran on another cpu before.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // at most 2^16 cpus
+    fn switch_to(&mut self, cpu: CpuId) -> bool {
+        let last_cpu = std::mem::replace(&mut self.last_cpu, cpu as u32);
+        let migrates = last_cpu != cpu as u32 && last_cpu != NO_CPU;
+        self.switches += 1;
+        self.migrations = self.migrations.saturating_add(u32::from(migrates));
+        migrates
+    }
+
     fn new(group: u32, random: Random) -> Task {
         Task {
             left_ns: 0,

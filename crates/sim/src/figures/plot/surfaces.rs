@@ -3,6 +3,7 @@
 use plotters::coord::ranged3d::Cartesian3d;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{Area, PRINTED, Picture, colour, document, tick};
 
@@ -31,9 +32,6 @@ type Chart<'a, 'b> =
     ChartContext<'b, SVGBackend<'a>, Cartesian3d<RangedCoordf64, RangedCoordf64, RangedCoordf64>>;
 
 type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
-
-/// Moves a label aside.
-const SPACE: &str = "\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}";
 
 #[allow(clippy::cast_precision_loss)] // grid lines are few
 impl Surfaces {
@@ -79,14 +77,6 @@ impl Surfaces {
 
     fn draw_axes<'a>(&self, chart: &mut Chart<'a, '_>) -> Drawn<'a> {
         let ((low, _), (right, back)) = (self.heights(), self.far());
-        let label = |labels: &[String], at: f64| {
-            let index = at.round().max(0.0);
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a grid line
-            let found = labels.get(index as usize).filter(|_| (at - index).abs() < 1e-6);
-            found.cloned().unwrap_or_default()
-        };
-        // The last labels of both axes stand at the front corner.
-        let space = |at: f64, last: f64| if (at - last).abs() < 1e-6 { SPACE } else { "" };
         chart
             .configure_axes()
             .light_grid_style(BLACK.mix(0.10))
@@ -95,10 +85,25 @@ impl Surfaces {
             .z_labels(self.depth.1.len())
             .y_labels(9)
             .label_style(("sans-serif", 13))
-            .x_formatter(&|&at| label(&self.width.1, at) + space(at, right))
-            .z_formatter(&|&at| space(at, back).to_string() + &label(&self.depth.1, at))
+            .x_formatter(&|_| String::new())
+            .z_formatter(&|_| String::new())
             .y_formatter(&|&at| tick(at))
             .draw()?;
+        // The axes to the right and to the back meet at the front corner: the labels of the one
+        // end at their ticks, those of the other begin there.
+        let label = |text: &str, at: (f64, f64, f64), align: HPos, shift: (i32, i32)| {
+            let style = ("sans-serif", 13).into_font().into_text_style(chart.plotting_area());
+            let style = style.pos(Pos::new(align, VPos::Top));
+            EmptyElement::at(at) + Text::new(text.to_string(), shift, style)
+        };
+        let widths = (0..).zip(&self.width.1).map(|(at, text)| {
+            label(text, (f64::from(at), low, back), HPos::Right, (0, 7))
+        });
+        let depths = (0..).zip(&self.depth.1).map(|(at, text)| {
+            label(text, (right, low, f64::from(at)), HPos::Left, (9, 5))
+        });
+        let labels: Vec<_> = widths.chain(depths).collect();
+        chart.draw_series(labels)?;
         let name = |text: &str, at: (f64, f64, f64), shift: (i32, i32)| {
             let style = ("sans-serif", 14).into_font().color(&BLACK.mix(0.8));
             EmptyElement::at(at) + Text::new(text.to_string(), shift, style)
