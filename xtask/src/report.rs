@@ -113,6 +113,11 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
     text
 }
 
+/// What a command line is called in the tables.
+fn short(command_line: &str) -> &str {
+    command_line.strip_prefix("scx_prorata --policy ").unwrap_or(command_line)
+}
+
 fn share_table(text: &mut String, rows: &[&ShareRow]) {
     let mut line = |words: String| text.write_str(&(words + "\n")).expect("a string takes all");
     line(
@@ -125,7 +130,7 @@ fn share_table(text: &mut String, rows: &[&ShareRow]) {
             "| {} | {} | {} | {:.1} | {:.0} | {:.2} % | {:.2} % |",
             row.cpus,
             row.mix,
-            row.scheduler,
+            short(&row.scheduler),
             row.largest_lag_ms,
             row.gr3_bound_ms,
             row.share_error_percent,
@@ -150,7 +155,7 @@ fn cost_table(text: &mut String, rows: &[&CostRow]) {
         line(format!(
             "| {} | {} | {} | {} | {} | {} | {} | {:.3} |",
             row.cpus,
-            row.scheduler,
+            short(&row.scheduler),
             count(row.switch_instructions),
             turn(2),
             turn(10),
@@ -170,14 +175,14 @@ mod tests {
     fn a_row_survives_the_way_to_the_host() {
         let row = CostRow {
             cpus: 1,
-            scheduler: "eevdf".into(),
+            scheduler: "scx_prorata --policy gr3".into(),
             hackbench_s: 1.5,
             switch_instructions: Some(5622.0),
             turn_instructions: vec![(2, 9000.0)],
         };
         let line = serde_json::to_string(&Row::Cost(row)).unwrap();
         let table = markdown(&[Row::parse(&line).unwrap()]);
-        assert!(table.contains("| 1 | eevdf | 5622 | 9000 | – | – | – | 1.500 |"), "{table}");
+        assert!(table.contains("| 1 | gr3 | 5622 | 9000 | – | – | – | 1.500 |"), "{table}");
         assert!(Row::parse("loading").is_none());
     }
 }
