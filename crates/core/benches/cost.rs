@@ -9,6 +9,7 @@
 //!     cargo bench -p prorata --bench cost -- gr3 wfq          some
 //!     cargo bench -p prorata --bench cost -- --max-tasks 1000
 //!     cargo bench -p prorata --bench cost -- --picks gr3 1000 5000000   for callgrind: no clock
+//!     cargo bench -p prorata --bench cost -- --picks-on-4 dfs-fa 1000 5000000
 //!     cargo bench -p prorata --bench cost -- --moves gr3 1000 5000000
 
 use std::hint::black_box;
@@ -64,6 +65,8 @@ struct Engine {
     /// The most tasks to try.
     most: usize,
     picks: Make,
+    /// The same on four cpus.
+    picks_on_4: Make,
     /// Leaving and coming back.
     moves: Make,
 }
@@ -71,13 +74,15 @@ struct Engine {
 impl Engine {
     fn new<P: Policy + 'static>(
         name: &'static str,
-        new: impl Fn() -> P + Copy + 'static,
+        new: impl Fn(&Setup) -> P + Copy + 'static,
     ) -> Engine {
+        let on = |cpus| Setup::new(cpus, QUANTUM_NS);
         Engine {
             name,
             most: usize::MAX,
-            picks: Box::new(move |weights| picks(start(new(), weights))),
-            moves: Box::new(move |weights| moves(start(new(), weights), weights.to_vec())),
+            picks: Box::new(move |weights| picks(start(new(&on(1)), weights))),
+            picks_on_4: Box::new(move |weights| picks_on_4(start(new(&on(4)), weights))),
+            moves: Box::new(move |weights| moves(start(new(&on(1)), weights), weights.to_vec())),
         }
     }
 }
@@ -85,16 +90,16 @@ impl Engine {
 /// The floor, policies whose type is known here (no call is indirect, as in the floor), and then
 /// all others of the registry.
 fn engines() -> Vec<Engine> {
-    let setup = Setup::new(1, QUANTUM_NS);
     let mut engines = vec![
-        Engine::new(FLOOR, Array::default),
-        Engine::new("round-robin", move || round_robin::RoundRobin::new(&setup)),
-        Engine::new("gr3", move || gr3::Gr3::new(&setup)),
-        Engine::new("vtrr", move || vtrr::Vtrr::new(&setup)),
+        Engine::new(FLOOR, |_| Array::default()),
+        Engine::new("round-robin", round_robin::RoundRobin::new),
+        Engine::new("gr3", gr3::Gr3::new),
+        Engine::new("vtrr", vtrr::Vtrr::new),
     ];
     for entry in REGISTRY {
         if engines.iter().all(|engine| engine.name != entry.name) {
-            let build = move || policies::build(entry.name, &setup).expect("a registered policy");
+            let build =
+                |setup: &Setup| policies::build(entry.name, setup).expect("a registered policy");
             let most = if entry.cost.pick == "N" { MOST_FOR_LINEAR } else { usize::MAX };
             engines.push(Engine { most, ..Engine::new(entry.name, build) });
         }
@@ -120,6 +125,21 @@ fn picks<P: Policy + 'static>(mut policy: P) -> Work {
             let task = policy.pick(0, now_ns).expect("all tasks are runnable");
             now_ns += QUANTUM_NS;
             policy.charge(black_box(task), QUANTUM_NS, now_ns);
+        }
+    })
+}
+
+/// Decisions on four cpus in turn, each of which holds its task until its own next turn.
+fn picks_on_4<P: Policy + 'static>(mut policy: P) -> Work {
+    let (mut now_ns, mut running) = (0, [None; 4]);
+    Box::new(move |count| {
+        for step in 0..count {
+            let cpu = (step % 4) as usize;
+            now_ns += QUANTUM_NS / 4;
+            if let Some(task) = running[cpu] {
+                policy.charge(task, QUANTUM_NS, now_ns);
+            }
+            running[cpu] = black_box(policy.pick(cpu, now_ns));
         }
     })
 }
@@ -216,7 +236,7 @@ fn table(title: &str, sizes: &[usize], rows: &[(&str, Vec<Option<f64>>)]) {
     }
 }
 
-/// `--picks NAME TASKS COUNT` and `--moves NAME TASKS COUNT`: that and nothing else, for callgrind.
+/// `--picks NAME TASKS COUNT`, `--picks-on-4` and `--moves NAME TASKS COUNT`: that and nothing else, for callgrind.
 fn only(flag: &str, make: fn(Engine) -> Make, arguments: &[String]) -> Option<()> {
     let at = arguments.iter().position(|a| a == flag)?;
     let [name, tasks, count] = arguments.get(at + 1..at + 4)? else { return None };
@@ -248,6 +268,7 @@ fn readjustment() {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let only = only("--picks", |engine| engine.picks, &arguments)
+        .or_else(|| only("--picks-on-4", |engine| engine.picks_on_4, &arguments))
         .or_else(|| only("--moves", |engine| engine.moves, &arguments));
     if only.is_some() {
         return;

