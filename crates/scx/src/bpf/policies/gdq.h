@@ -131,8 +131,8 @@ struct policy_state {
 	/* Stalled queues that hold a task. */
 	u32 stalled;
 	u32 free_queue;
-	/* Groups with tasks in their account. */
-	u32 present;
+	/* Groups with tasks in their account; those that had some since the queues were dealt out. */
+	u32 present, touched;
 	/* The divisor of what a cpu counted for when the accounts were settled. */
 	u64 settled_of;
 	/* What a cpu counts for, as the queues know it. */
@@ -468,6 +468,7 @@ static __always_inline void account_task(u32 weight, u64 parts, u64 of, s64 sign
 		group->capped += sign;
 	else
 		group->weight += sign * weight;
+	STATE->touched |= 1u << k;
 	if (group->weight || group->capped)
 		STATE->present |= 1u << k;
 	else
@@ -496,6 +497,12 @@ policy_fn u32 account_changed(void)
 	return 0;
 }
 
+/* The lightest of a set of groups, which is not empty. */
+static __always_inline u32 lightest_of(u32 groups)
+{
+	return order_of(groups & -groups);
+}
+
 /* What is remembered of the error of a group without tasks. */
 static __always_inline s64 within_interval(s64 error_ns)
 {
@@ -515,11 +522,15 @@ policy_fn u32 settle(void)
 	u64 rests = unknown_zero(STATE->count), old_of = STATE->settled_of;
 	u64 parts = cpu_parts(), of = cpu_divisor(), part;
 	s64 services = unknown_zero(STATE->count), whole;
-	u32 k;
+	u32 left = STATE->touched, i;
 
-	bpf_for(k, 0, GROUPS) {
-		struct group __arena *group = GROUP(k);
+	bpf_for(i, 0, GROUPS) {
+		struct group __arena *group;
 
+		if (!left)
+			break;
+		group = GROUP(lightest_of(left));
+		left &= left - 1;
 		if (group->rest) {
 			rests += group->rest;
 			services += group->service_ns;
@@ -531,10 +542,19 @@ policy_fn u32 settle(void)
 	services *= old_of;
 	whole = divide_down(services, rests);
 	part = services - whole * rests;
-	bpf_for(k, 0, GROUPS) {
-		struct group __arena *group = GROUP(k);
-		u64 rest = group->rest, worth = group->weight * of;
+	left = STATE->touched;
+	bpf_for(i, 0, GROUPS) {
+		struct group __arena *group;
+		u64 rest, worth;
+		u32 k;
 
+		if (!left)
+			break;
+		k = lightest_of(left);
+		left &= left - 1;
+		group = GROUP(k);
+		rest = group->rest;
+		worth = group->weight * of;
 		if (rest)
 			group->service_ns -= divide_down(
 				whole * (s64)rest + (s64)proportion(rest, part, rests), old_of);
@@ -574,13 +594,17 @@ static __always_inline bool finishes_first(struct group __arena *a, struct group
 /* The group that a free cpu should go to, which has a task for it; NIL if there is none. */
 policy_fn u32 needy_group(void)
 {
-	u32 best = NIL ^ unknown_zero(STATE->count), k;
+	u32 best = NIL ^ unknown_zero(STATE->count), left = STATE->present, i, k;
 
-	bpf_for(k, 0, GROUPS) {
-		struct group __arena *group = GROUP(k);
+	bpf_for(i, 0, GROUPS) {
+		struct group __arena *group;
 
-		if (!(STATE->present >> k & 1) || group->cpus > group->floor ||
-		    group->tasks <= group->cpus)
+		if (!left)
+			break;
+		k = lightest_of(left);
+		left &= left - 1;
+		group = GROUP(k);
+		if (group->cpus > group->floor || group->tasks <= group->cpus)
 			continue;
 		if (group->cpus < group->floor)
 			return k;
@@ -593,10 +617,14 @@ policy_fn u32 needy_group(void)
 /* Any group that has more tasks than cpus; NIL if there is none. */
 policy_fn u32 any_group(void)
 {
-	u32 k;
+	u32 left = STATE->present, i, k;
 
-	bpf_for(k, 0, GROUPS) {
-		if ((STATE->present >> k & 1) && GROUP(k)->tasks > GROUP(k)->cpus)
+	bpf_for(i, 0, GROUPS) {
+		if (!left)
+			break;
+		k = lightest_of(left);
+		left &= left - 1;
+		if (GROUP(k)->tasks > GROUP(k)->cpus)
 			return k;
 	}
 	return NIL;
@@ -1056,17 +1084,20 @@ policy_fn u32 find_work(u32 index)
 /* Forgets who ran: no queue, virtual times from 0. */
 static __always_inline void restart(void)
 {
-	u32 i;
+	u32 left = STATE->touched, i;
 
 	STATE->stalled = 0;
-	STATE->free_queue = NIL;
-	bpf_for(i, 0, 2 * STATE->cpus + 2 * GROUPS) {
-		QUEUE(i)->next = STATE->free_queue;
-		STATE->free_queue = i;
-	}
 	bpf_for(i, 0, GROUPS) {
-		struct group __arena *group = GROUP(i);
+		struct group __arena *group;
 
+		if (!left)
+			break;
+		group = GROUP(lightest_of(left));
+		left &= left - 1;
+		if (group->last != NIL) {
+			QUEUE(group->last)->next = STATE->free_queue;
+			STATE->free_queue = group->first;
+		}
 		group->first = group->last = NIL;
 		group->queues = group->tasks = 0;
 		group->nv = 1;
@@ -1074,6 +1105,7 @@ static __always_inline void restart(void)
 		group->rest = 0;
 		group->floor = group->cpus = group->dedicated = 0;
 	}
+	STATE->touched = STATE->present;
 	bpf_for(i, 0, STATE->cpus) {
 		struct gdq_cpu __arena *cpu = &STATE->cpu[i & (POLICY_CPUS - 1)];
 
@@ -1130,13 +1162,21 @@ policy_fn u32 policy_pick(u32 cpu)
 
 policy_fn u32 policy_init(u32 cpus)
 {
-	u32 quanta = policy_option(GDQ_T);
+	u32 quanta = policy_option(GDQ_T), i;
 
 	if (!quanta)
 		quanta = cpus > INTERVAL_QUANTA ? cpus : INTERVAL_QUANTA;
 	STATE->cpus = cpus;
 	STATE->interval_ns = quantum_ns() * quanta;
 	STATE->delta = policy_option(GDQ_DELTA);
+	STATE->touched = ~0u;
+	bpf_for(i, 0, GROUPS)
+		GROUP(i)->last = NIL;
+	STATE->free_queue = NIL;
+	bpf_for(i, 0, 2 * cpus + 2 * GROUPS) {
+		QUEUE(i)->next = STATE->free_queue;
+		STATE->free_queue = i;
+	}
 	STATE->is_fresh = true;
 	STATE->fresh_first = STATE->fresh_last = NIL;
 	STATE->cap_feasible = STATE->cap_cpus = 1;
