@@ -244,6 +244,68 @@ impl Helpers {
     }
 }
 
+/// Whoever shares out the cpus: our loop, or the kernel under our eyes.
+trait Sharing {
+    /// Of the backend.
+    fn name(&mut self) -> &'static str;
+
+    fn now_ns(&mut self) -> Nanos;
+
+    fn is_done(&self) -> bool;
+
+    /// Goes on to the next event, at the latest to `until_ns`. True if the user interrupts.
+    fn step(&mut self, until_ns: Nanos) -> Result<bool, Error>;
+
+    /// What became of every task so far.
+    fn parts(&mut self) -> Vec<(Progress, Option<Exit>)>;
+}
+
+impl<B: Backend + Ending> Sharing for Runner<B> {
+    fn name(&mut self) -> &'static str {
+        self.backend().name()
+    }
+
+    fn now_ns(&mut self) -> Nanos {
+        self.backend().now_ns()
+    }
+
+    fn is_done(&self) -> bool {
+        Runner::is_done(self)
+    }
+
+    fn step(&mut self, until_ns: Nanos) -> Result<bool, Error> {
+        Ok(Runner::step(self, until_ns)?)
+    }
+
+    fn parts(&mut self) -> Vec<(Progress, Option<Exit>)> {
+        let tasks = self.task_ids();
+        tasks.map(|task| (self.progress(task), self.backend().exit(task))).collect()
+    }
+}
+
+impl Sharing for Watch {
+    fn name(&mut self) -> &'static str {
+        "kernel"
+    }
+
+    fn now_ns(&mut self) -> Nanos {
+        self.backend().now_ns()
+    }
+
+    fn is_done(&self) -> bool {
+        Watch::is_done(self)
+    }
+
+    fn step(&mut self, until_ns: Nanos) -> Result<bool, Error> {
+        Watch::step(self, until_ns)
+    }
+
+    fn parts(&mut self) -> Vec<(Progress, Option<Exit>)> {
+        let tasks = self.task_ids();
+        tasks.map(|task| (self.progress(task), self.backend().exit(task))).collect()
+    }
+}
+
 struct Run<'a> {
     jobs: &'a [Job],
     options: &'a Options,
@@ -262,45 +324,12 @@ impl<'a> Run<'a> {
     /// A run that the kernel schedules.
     fn watch(&self, mut watch: Watch, observer: &mut dyn Observer) -> Result<Report, Error> {
         let start_ns = watch.backend().now_ns();
-        let end_ns = self.options.duration_ns.map_or(Nanos::MAX, |ns| start_ns.saturating_add(ns));
-        let result = self.look_on(&mut watch, start_ns, end_ns, observer);
-        let report = watch.finish().map(|()| {
-            let now_ns = watch.backend().now_ns();
-            self.kernel_report(&mut watch, now_ns - start_ns)
-        });
+        let result = self.follow(&mut watch, start_ns, observer);
+        let report = watch.finish().map(|()| self.report(&mut watch, start_ns));
         self.end(watch.backend(), result.is_ok());
         drop(watch.close());
         result?;
         Ok(report?)
-    }
-
-    fn look_on(
-        &self,
-        watch: &mut Watch,
-        start_ns: Nanos,
-        end_ns: Nanos,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        let mut observe_ns = start_ns + OBSERVE_NS;
-        while !watch.is_done() {
-            let interrupted = watch.step(end_ns)?;
-            let now_ns = watch.backend().now_ns();
-            if interrupted || now_ns >= end_ns {
-                break;
-            }
-            if now_ns >= observe_ns {
-                observe_ns = now_ns + OBSERVE_NS;
-                observer.progress(self.kernel_report(watch, now_ns - start_ns));
-            }
-        }
-        Ok(())
-    }
-
-    fn kernel_report(&self, watch: &mut Watch, elapsed_ns: Nanos) -> Report {
-        let parts = watch.task_ids().map(|task| (task, watch.progress(task)));
-        let parts: Vec<_> = parts.collect();
-        let parts = parts.into_iter().map(|(task, part)| (part, watch.backend().exit(task)));
-        self.report_of("kernel", parts.collect(), elapsed_ns)
     }
 
     fn drive<B: Backend + Ending>(
@@ -312,11 +341,9 @@ impl<'a> Run<'a> {
         let weights: Vec<Weight> = self.jobs.iter().map(|job| job.weight).collect();
         let mut runner = Runner::new(backend, policy, &self.setup, &weights);
         let start_ns = runner.backend().now_ns();
-        let result = self.follow(&mut runner, start_ns, observer);
-        let report = runner.finish().map(|()| {
-            let now_ns = runner.backend().now_ns();
-            self.report(&mut runner, now_ns - start_ns)
-        });
+        let started = runner.start().map_err(Error::from);
+        let result = started.and_then(|()| self.follow(&mut runner, start_ns, observer));
+        let report = runner.finish().map(|()| self.report(&mut runner, start_ns));
         let mut backend = runner.into_backend();
         self.end(&mut backend, result.is_ok());
         backend.close();
@@ -324,25 +351,24 @@ impl<'a> Run<'a> {
         Ok(report?)
     }
 
-    /// Runs the loop until everything has ended, the time is up or the user interrupts.
-    fn follow<B: Backend + Ending>(
+    /// Goes on until everything has ended, the time is up or the user interrupts.
+    fn follow(
         &self,
-        runner: &mut Runner<B>,
+        sharing: &mut impl Sharing,
         start_ns: Nanos,
         observer: &mut dyn Observer,
-    ) -> io::Result<()> {
+    ) -> Result<(), Error> {
         let end_ns = self.options.duration_ns.map_or(Nanos::MAX, |ns| start_ns.saturating_add(ns));
         let mut observe_ns = start_ns + OBSERVE_NS;
-        runner.start()?;
-        while !runner.is_done() {
-            let interrupted = runner.step(end_ns)?;
-            let now_ns = runner.backend().now_ns();
+        while !sharing.is_done() {
+            let interrupted = sharing.step(end_ns)?;
+            let now_ns = sharing.now_ns();
             if interrupted || now_ns >= end_ns {
                 break;
             }
             if now_ns >= observe_ns {
                 observe_ns = now_ns + OBSERVE_NS;
-                observer.progress(self.report(runner, now_ns - start_ns));
+                observer.progress(self.report(sharing, start_ns));
             }
         }
         Ok(())
@@ -385,20 +411,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn report<B: Backend + Ending>(&self, runner: &mut Runner<B>, elapsed_ns: Nanos) -> Report {
-        let ids: Vec<_> = runner.task_ids().collect();
-        let parts = ids.iter().map(|&task| (runner.progress(task), runner.backend().exit(task)));
-        let parts = parts.collect();
-        self.report_of(runner.backend().name(), parts, elapsed_ns)
-    }
-
     #[allow(clippy::cast_precision_loss)]
-    fn report_of(
-        &self,
-        backend: &'static str,
-        parts: Vec<(Progress, Option<Exit>)>,
-        elapsed_ns: Nanos,
-    ) -> Report {
+    fn report(&self, sharing: &mut impl Sharing, start_ns: Nanos) -> Report {
+        let elapsed_ns = sharing.now_ns() - start_ns;
+        let parts = sharing.parts();
         let seconds = |ns: Nanos| ns as f64 / 1e9;
         let used_ns: Nanos = parts.iter().map(|(task, _)| task.used_ns).sum();
         let ideal_ns: Nanos = parts.iter().map(|(task, _)| task.ideal_ns).sum();
@@ -415,7 +431,7 @@ impl<'a> Run<'a> {
         });
         Report {
             policy: self.options.policy.clone(),
-            backend,
+            backend: sharing.name(),
             cpus: self.options.cpus.len(),
             quantum_ms: self.options.quantum_ns as f64 / 1e6,
             duration_s: seconds(elapsed_ns),

@@ -7,6 +7,8 @@ use std::thread::JoinHandle;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use prorata_run::{Report, TaskReport};
 
+use super::print;
+
 /// Bars count in thousandths of all cpu time.
 const WHOLE: u64 = 1000;
 
@@ -63,14 +65,14 @@ fn style(heading: bool) -> ProgressStyle {
 
 fn draw(lines: &[ProgressBar], report: &Report) {
     lines[0].set_message(format!(
-        "{:>10} {:30} {:>7} {:>8}  {:>13}  {} on {} cpus, {:.1} s",
+        "{:>10} {:30} {:>7} {:>8}  {:>13}  {} on {}, {:.1} s",
         "weight",
         "share received",
         "asked",
         "received",
         "error, quanta",
         report.policy,
-        report.cpus,
+        print::cpus(report.cpus),
         report.duration_s,
     ));
     for (line, task) in lines[1..].iter().zip(&report.tasks) {

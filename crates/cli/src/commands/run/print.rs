@@ -41,7 +41,7 @@ pub(super) fn table(report: &Report) -> String {
     out
 }
 
-fn cpus(count: usize) -> String {
+pub(super) fn cpus(count: usize) -> String {
     if count == 1 { "1 cpu".to_owned() } else { format!("{count} cpus") }
 }
 
