@@ -96,12 +96,12 @@ impl Surfaces {
             let style = style.pos(Pos::new(align, VPos::Top));
             EmptyElement::at(at) + Text::new(text.to_string(), shift, style)
         };
-        let widths = (0..).zip(&self.width.1).map(|(at, text)| {
-            label(text, (f64::from(at), low, back), HPos::Right, (0, 7))
-        });
-        let depths = (0..).zip(&self.depth.1).map(|(at, text)| {
-            label(text, (right, low, f64::from(at)), HPos::Left, (9, 5))
-        });
+        let widths = (0..)
+            .zip(&self.width.1)
+            .map(|(at, text)| label(text, (f64::from(at), low, back), HPos::Right, (0, 7)));
+        let depths = (0..)
+            .zip(&self.depth.1)
+            .map(|(at, text)| label(text, (right, low, f64::from(at)), HPos::Left, (9, 5)));
         let labels: Vec<_> = widths.chain(depths).collect();
         chart.draw_series(labels)?;
         let name = |text: &str, at: (f64, f64, f64), shift: (i32, i32)| {
