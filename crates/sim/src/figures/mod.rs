@@ -2,7 +2,8 @@
 //!
 //! A figure is a [`Study`]: points of a grid, an experiment with one random set at one point, and
 //! how the results of many sets merge. [`sweep`] runs it: in parallel, resumable, with the same
-//! bytes whatever the number of threads. [`files`] writes the results as CSV, JSON and a picture,
+//! bytes whatever the number of threads, but for the figures of what scheduling costs ([`cost`]),
+//! which depend on the machine. [`files`] writes the results as CSV, JSON and a picture,
 //! and [`page`] puts all pictures of a directory on one HTML page.
 
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ mod agreement;
 mod average;
 mod by_finish;
 mod contenders;
+mod cost;
 mod cycle;
 mod encoders;
 mod files;
@@ -33,8 +35,11 @@ mod dfs_5;
 mod dfs_8;
 mod dfs_fa;
 mod gdq_2;
+mod gdq_3;
 mod gr3_10;
 mod gr3_11;
+mod gr3_12;
+mod gr3_13;
 mod gr3_14;
 mod gr3_15;
 mod gr3_16;
@@ -50,6 +55,7 @@ mod gr3_9;
 mod gr3_skew50;
 mod vtrr_1;
 mod vtrr_2;
+mod vtrr_3;
 mod vtrr_4;
 mod vtrr_5;
 mod vtrr_6;
@@ -74,6 +80,8 @@ pub const REGISTRY: &[Figure] = &[
     gr3_10::FIGURE,
     gr3_11::FIGURE,
     gr3_skew50::FIGURE,
+    gr3_12::FIGURE,
+    gr3_13::FIGURE,
     gr3_14::FIGURE,
     gr3_15::FIGURE,
     gr3_16::FIGURE,
@@ -82,6 +90,7 @@ pub const REGISTRY: &[Figure] = &[
     gr3_19::FIGURE,
     vtrr_1::FIGURE,
     vtrr_2::FIGURE,
+    vtrr_3::FIGURE,
     vtrr_4::FIGURE,
     vtrr_5::FIGURE,
     vtrr_6::FIGURE,
@@ -89,6 +98,7 @@ pub const REGISTRY: &[Figure] = &[
     vtrr_8::FIGURE,
     vtrr_9::FIGURE,
     gdq_2::FIGURE,
+    gdq_3::FIGURE,
     dfs_3::FIGURE,
     dfs_4::FIGURE,
     dfs_5::FIGURE,
@@ -126,7 +136,8 @@ trait Study: Send + Sync {
     /// About how many decisions one set at `point` takes, at least 1.
     fn cost(&self, point: usize) -> u64;
 
-    /// The experiment with set number `set` at `point`. The same arguments give the same result.
+    /// The experiment with set number `set` at `point`. The same arguments give the same result,
+    /// unless the figure is a measurement of time ([`cost`]).
     fn measure(&self, point: usize, set: u32, seed: u64) -> Tally;
 
     /// Merges the values of another set at the same point into `values`; in any order, always with

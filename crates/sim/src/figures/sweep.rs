@@ -313,7 +313,7 @@ impl Work<'_> {
     }
 }
 
-fn thread_cpu_time() -> Duration {
+pub(super) fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let whole = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(whole, u32::try_from(time.tv_nsec).unwrap_or(0))
