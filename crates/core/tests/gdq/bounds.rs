@@ -164,8 +164,8 @@ fn the_same_seed_gives_the_same_schedule() {
 }
 
 /// Five tasks of weight 1 to 5 that sleep for an instant after every quantum, so that their groups
-/// run empty again and again: what is due to a group is not forgotten. (Each gives up the rest of its
-/// T, so the lightest still falls short: two thirds of what is due.)
+/// run empty again and again: what is due to a group is not forgotten. (Two that share a group take
+/// turns, so the heavier of them falls short: of weight 5, 83 % of what is due.)
 #[test]
 fn groups_that_run_empty_are_not_starved() {
     const QUANTA: u32 = 30_000;
@@ -182,6 +182,6 @@ fn groups_that_run_empty_are_not_starved() {
     }
     for (weight, received) in (1..).zip(received) {
         let due = QUANTA * weight / 15;
-        assert!(received > due / 2, "weight {weight}: {received} quanta of {due}");
+        assert!(received > due * 4 / 5, "weight {weight}: {received} quanta of {due}");
     }
 }

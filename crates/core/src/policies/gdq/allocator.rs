@@ -41,12 +41,14 @@ pub(super) struct Allocator {
     per_cpu: Effective,
     /// T.
     interval_ns: Nanos,
+    /// Time of competing cpus since the last change of the weights.
+    served_ns: i128,
 }
 
 impl Allocator {
     pub(super) fn new(interval_ns: Nanos) -> Allocator {
         let accounts = [Account::default(); GROUPS];
-        Allocator { accounts, present: 0, per_cpu: Effective::ONE, interval_ns }
+        Allocator { accounts, present: 0, per_cpu: Effective::ONE, interval_ns, served_ns: 0 }
     }
 
     /// A task of group `k` joins: of this weight, or capped. [`Allocator::settle`] must follow.
@@ -73,6 +75,7 @@ impl Allocator {
 
     /// Forgets who ran; the tasks stay.
     pub(super) fn restart(&mut self) {
+        self.served_ns = 0;
         for account in &mut self.accounts {
             *account =
                 Account { weight: account.weight, capped: account.capped, ..Account::default() };
@@ -97,17 +100,18 @@ impl Allocator {
             account.rest = u64::try_from(rest).expect("below Φ_f");
         }
         self.per_cpu = per_cpu;
+        self.served_ns = 0;
     }
 
-    /// The virtual time of the competition: Σw/ΣΦ̂.
+    /// The virtual time of the competition: Σw/ΣΦ̂ since the last change of the weights. (With the
+    /// errors of that time in the sum, a group that is behind would take its claim along when its
+    /// tasks block, and bring back less of it.)
     fn now(&self) -> Virtual {
-        let competing = || self.accounts.iter().filter(|account| account.rest > 0);
-        let rest: u128 = competing().map(|account| u128::from(account.rest)).sum();
-        let service_ns: i128 = competing().map(|account| account.service_ns).sum();
+        let rest: u128 = self.accounts.iter().map(|account| u128::from(account.rest)).sum();
         if rest == 0 {
             return Virtual::ZERO;
         }
-        Virtual::reached(service_ns, rest, self.per_cpu.fraction().1)
+        Virtual::reached(self.served_ns, rest, self.per_cpu.fraction().1)
     }
 
     /// Cpus that group `k` is worth at least, and at most: its floor and its ceiling.
@@ -154,6 +158,7 @@ impl Allocator {
     /// 1/Φ̂ for an interval of T.)
     pub(super) fn charge(&mut self, k: usize, elapsed_ns: Nanos) {
         self.accounts[k].service_ns += i128::from(elapsed_ns);
+        self.served_ns += i128::from(elapsed_ns);
     }
 
     /// The virtual finishing time (w + T)/Φ̂ of group `k`, times 1/Q, as a fraction.
@@ -254,15 +259,38 @@ mod tests {
         assert_eq!([0, 1].map(|k| groups.arrive(k)), [false, true]);
         groups.charge(1, 100);
         groups.charge(0, 60);
-        let error = |groups: &Allocator, k: usize| {
-            let account = groups.accounts[k];
-            account.service_ns - due_ns(groups.now(), account.rest, groups.per_cpu.fraction().1)
-        };
         let before = error(&groups, 0);
         groups.join(1, Weight::new(1));
         groups.settle(Effective::ratio(9, 2));
         assert!((error(&groups, 0) - before).abs() <= 1);
         assert_eq!([0, 1].map(|k| groups.cpus(k)), [1, 1]);
         assert_eq!([0, 1].map(|k| groups.worth(k)), [(0, 1), (1, 2)]);
+    }
+
+    fn error(groups: &Allocator, k: usize) -> i128 {
+        let account = groups.accounts[k];
+        account.service_ns - due_ns(groups.now(), account.rest, groups.per_cpu.fraction().1)
+    }
+
+    #[test]
+    fn a_group_that_comes_and_goes_takes_its_error_along() {
+        let mut groups = Allocator::new(100);
+        for (k, weight) in [(0, 1), (1, 3), (2, 4)] {
+            groups.join(k, Weight::new(weight));
+        }
+        groups.settle(Effective::ratio(8, 1));
+        groups.charge(2, 56);
+        let errors = |groups: &Allocator| [0, 1, 2].map(|k| error(groups, k));
+        assert_eq!(errors(&groups), [-7, -21, 28]);
+        for _ in 0..9 {
+            groups.leave(0, Weight::new(1));
+            groups.settle(Effective::ratio(7, 1));
+            groups.charge(1, 15);
+            groups.charge(2, 20);
+            assert_eq!(errors(&groups), [-7, -21, 28]);
+            groups.join(0, Weight::new(1));
+            groups.settle(Effective::ratio(8, 1));
+            assert_eq!(errors(&groups), [-7, -21, 28]);
+        }
     }
 }

@@ -57,9 +57,12 @@
 //! * After a change no cpu is moved; each finds out at its next look. Then a cpu goes first to a
 //!   group that has less than its floor, and a group keeps its service error when Φ̂ changes (see
 //!   [`tags`](crate::tags) for why); also while it has no tasks, up to T: tasks of small weight
-//!   that sleep briefly would otherwise forget what is due to them each time, and starve. For the
-//!   same reason, when a task wakes in a group without a cpu, the next cpu that competes looks at
-//!   once. A cpu whose queue runs empty takes a task of its group, else of the group that it should
+//!   that sleep briefly would otherwise forget what is due to them each time, and starve. So virtual
+//!   time counts from the change on: as Σw/ΣΦ̂ with the errors in Σw it would jump when a group that
+//!   is behind leaves, and shrink the error that it brings back. (An encoder of weight 1 beside others
+//!   of 2 to 5 that sleep for an instant after each quantum, `workloads/audio-encoders.toml`, had 49 %
+//!   of its due that way, and has 100 %.) For the same reason, when a task wakes in a group without
+//!   a cpu, the next cpu that competes looks at once. A cpu whose queue runs empty takes a task of its group, else of the group that it should
 //!   go to, else of any that has more tasks than cpus: it idles only if no task waits.
 //! * A change of the weight of a *running* task, its own or by the cap, takes effect when it is
 //!   charged, if it moves the task to another group.
@@ -73,6 +76,14 @@
 //! and O(g) every T quanta; flat in N. `wake`, `block` O(P + g). *Cpus*: any number;
 //! work-conserving. The error grows with T and with the number of groups g: for few cpus and few
 //! tasks GR3 is closer.
+//!
+//! What T costs those who sleep is the paper's rule: a group without a cpu gets one when its virtual
+//! finishing time (w + T)/Φ̂ is the least, that is when it is nearly T behind or was idle, and if it is
+//! not the least when its task wakes, nobody looks again for up to T. In
+//! `workloads/desktop-beside-a-build.toml` (4 cpus, quanta of 4 ms, so T = 80 ms) a music player that
+//! asks for 1 ms in 20 waits 2.6 ms in the median and 48 ms in one case of a hundred, and has 96 % of
+//! what it asks for; with `t=4` it waits 1.4 and 9 ms and has all of it. (That is 18 % of its ideal
+//! share only because the ideal pays it for all the time that it waits.)
 
 mod allocator;
 mod queues;

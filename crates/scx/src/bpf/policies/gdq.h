@@ -135,6 +135,8 @@ struct policy_state {
 	u32 present, touched;
 	/* The divisor of what a cpu counted for when the accounts were settled. */
 	u64 settled_of;
+	/* Time of competing cpus since then. */
+	s64 served_ns;
 	/* What a cpu counts for, as the queues know it. */
 	u64 cap_parts, cap_of;
 	/* The runnable tasks by order of weight. */
@@ -521,20 +523,14 @@ policy_fn u32 settle(void)
 {
 	u64 rests = unknown_zero(STATE->count), old_of = STATE->settled_of;
 	u64 parts = cpu_parts(), of = cpu_divisor(), part;
-	s64 services = unknown_zero(STATE->count), whole;
+	s64 services = STATE->served_ns, whole;
 	u32 left = STATE->touched, i;
 
 	bpf_for(i, 0, GROUPS) {
-		struct group __arena *group;
-
 		if (!left)
 			break;
-		group = GROUP(lightest_of(left));
+		rests += GROUP(lightest_of(left))->rest;
 		left &= left - 1;
-		if (group->rest) {
-			rests += group->rest;
-			services += group->service_ns;
-		}
 	}
 	/* The virtual time of the competition is whole + part/rests. */
 	if (!rests)
@@ -564,6 +560,7 @@ policy_fn u32 settle(void)
 		group->rest = worth % parts;
 	}
 	STATE->settled_of = of;
+	STATE->served_ns = 0;
 	return 0;
 }
 
@@ -1003,6 +1000,13 @@ static __always_inline void arrive(struct gdq_cpu __arena *cpu, u32 k)
 	cpu->dedicated = dedicate(GROUP(k));
 }
 
+/* A competing cpu was the group's for so long. */
+static __always_inline void charge_group(u32 k, s64 elapsed_ns)
+{
+	GROUP(k)->service_ns += elapsed_ns;
+	STATE->served_ns += elapsed_ns;
+}
+
 /* MFQ: a cpu whose time has come finds out whether another group needs it more. */
 policy_fn u32 look_around(u32 index)
 {
@@ -1024,7 +1028,7 @@ policy_fn u32 look_around(u32 index)
 	k = QUEUE(old)->group;
 	group = GROUP(k);
 	if (!cpu->dedicated) {
-		group->service_ns += elapsed_ns;
+		charge_group(k, elapsed_ns);
 		cpu->dedicated = dedicate(group);
 	} else if (group->dedicated > group->floor) {
 		group->dedicated--;
@@ -1064,7 +1068,7 @@ policy_fn u32 find_work(u32 index)
 			return queue;
 		}
 		if (!cpu->dedicated)
-			GROUP(k)->service_ns += now_ns() - cpu->since_ns;
+			charge_group(k, now_ns() - cpu->since_ns);
 		depart(GROUP(k), cpu->dedicated);
 	}
 	k = needy_group();
@@ -1087,6 +1091,7 @@ static __always_inline void restart(void)
 	u32 left = STATE->touched, i;
 
 	STATE->stalled = 0;
+	STATE->served_ns = 0;
 	bpf_for(i, 0, GROUPS) {
 		struct group __arena *group;
 
