@@ -305,6 +305,7 @@ impl Groups {
     }
 
     /// The tasks of the group of `order` have changed: moves it to its place and rescales it.
+    #[inline]
     pub(super) fn update(&mut self, order: u32, cap: (u64, u32)) -> Remainder {
         let place = usize::from(self.place[order as usize]);
         debug_assert_ne!(place, 0);
@@ -409,6 +410,7 @@ impl Groups {
 
     /// Sets the work of the group at `place`, whose weight was `old_weight` (0 if it is new), in
     /// proportion to its weight now.
+    #[inline(always)]
     fn rescale(&mut self, place: usize, old_weight: u64) -> Remainder {
         let mut remainder = (0, 1);
         match self.rules.rescale {

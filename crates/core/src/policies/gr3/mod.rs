@@ -257,10 +257,13 @@ pub struct Gr3 {
     /// The task that each cpu holds, or [`NIL`].
     cpus: Vec<u32>,
     frontlogs: Frontlogs,
-    /// Queued tasks by raw weight.
+    /// Queued tasks.
+    queued: usize,
+    /// The sum of their weights; it stays below the second.
+    load: u64,
+    most_load: u64,
+    /// Queued tasks by raw weight. With one cpu this is not kept.
     classes: Classes,
-    /// The queued weights stay below this.
-    most_weight: u64,
     cap: Cap,
     /// Queued tasks above the cap, in the order in which they came to be. At most P.
     capped: Vec<TaskId>,
@@ -289,8 +292,10 @@ impl Gr3 {
             held: 0,
             cpus: alloc::vec![NIL; setup.cpus],
             frontlogs: Frontlogs::new(setup.cpus),
+            queued: 0,
+            load: 0,
+            most_load: (1 << 56) / setup.cpus as u64,
             classes: Classes::default(),
-            most_weight: (1 << 56) / setup.cpus as u64,
             cap: Cap::NONE,
             capped: Vec::with_capacity(setup.cpus + 1),
             scratch: Vec::with_capacity(2 * setup.cpus),
@@ -464,10 +469,11 @@ impl Gr3 {
     /// `task` becomes queued.
     fn arrive(&mut self, task: TaskId, flags: u32) {
         let weight = self.tasks[task.index()].weight;
-        self.classes.insert(weight);
-        let load = self.classes.total_weight();
-        assert!(load < self.most_weight, "the weights times the cpus reach 2^56");
+        self.queued += 1;
+        self.load += u64::from(weight.get());
+        assert!(self.load < self.most_load, "the weights times the cpus reach 2^56");
         if self.has_several_cpus() {
+            self.classes.insert(weight);
             self.shared[task.index()].arrival = self.arrivals;
             self.arrivals = self.arrivals.wrapping_add(1);
         }
@@ -547,8 +553,10 @@ impl Gr3 {
         let Task { weight, node } = self.tasks[task.index()];
         self.tasks[task.index()].node = NIL;
         let order = self.order_of(weight);
-        self.classes.remove(weight);
+        self.queued -= 1;
+        self.load -= u64::from(weight.get());
         if self.has_several_cpus() {
+            self.classes.remove(weight);
             self.frontlogs.discard(&mut self.shared, task);
             if self.cap.exceeded_by(weight) {
                 self.capped.retain(|&capped| capped != task);
@@ -561,7 +569,7 @@ impl Gr3 {
             Some(next) => self.discount(order, node, slot, next, refund),
             None => self.groups.delete(order),
         }
-        if self.classes.count() == 0 {
+        if self.queued == 0 {
             self.cap = Cap::NONE;
             self.arrivals = 0;
         } else if self.has_several_cpus() && !self.groups.fresh {
