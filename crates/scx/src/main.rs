@@ -26,8 +26,11 @@ mod weight;
 use options::{Command, Options};
 use record::Recorder;
 
-/// How often the loader looks after recordings and requests.
-const TURN: Duration = Duration::from_millis(20);
+/// How often the loader looks whether somebody wants statistics or the kernel has unloaded the
+/// scheduler. It runs beside the policy: what it does is lost to some task.
+const TURN: Duration = Duration::from_millis(200);
+/// And how often while it records.
+const TURN_OF_RECORDING: Duration = Duration::from_millis(20);
 
 fn main() -> ExitCode {
     match run(&Options::parse()) {
@@ -87,8 +90,9 @@ fn schedule(options: &Options, shutdown: &AtomicBool) -> Result<bool> {
     };
     log::info!("{} schedules this machine in quanta of {:?}", options.policy, options.quantum);
     let (answers, requests) = statistics.channels();
+    let turn = if recorder.is_some() { TURN_OF_RECORDING } else { TURN };
     while !shutdown.load(Ordering::Relaxed) && !loaded.exited() {
-        std::thread::sleep(TURN);
+        weights.wait(turn);
         while requests.try_recv().is_ok() {
             answers.send(stats::Metrics::read(&loaded.memory()))?;
         }

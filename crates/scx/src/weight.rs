@@ -104,6 +104,14 @@ impl Server {
         Ok(Server(listener))
     }
 
+    /// Waits until somebody asks, or a signal comes, but no longer than this.
+    pub(crate) fn wait(&self, longest: Duration) {
+        let mut asked = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let longest_ms = i32::try_from(longest.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: the pointer is to one live struct. How it ended does not matter: `serve` finds out.
+        unsafe { libc::poll(&raw mut asked, 1, longest_ms) };
+    }
+
     /// Answers those who have asked.
     pub(crate) fn serve(&self, loaded: &mut dyn Loaded) {
         while let Ok((stream, _)) = self.0.accept() {
