@@ -1,6 +1,6 @@
 #!/bin/sh
-# Decisions per second beside SimSo's, on forty periodic tasks that both can run. Needs Python 3
-# and pip; installs SimSo 0.8.5 into a virtual environment under target/.
+# Decisions per second of processor time beside SimSo's, on forty periodic tasks that both can run.
+# Needs Python 3 and pip; installs SimSo 0.8.5 into a virtual environment under target/.
 set -eu
 cd "$(dirname "$0")/.."
 environment=target/simso
@@ -14,6 +14,6 @@ echo "$ours"
 echo "$theirs $ours" | awk '{
     for (i = 3; i <= NF; i++) if ($i == "M") prorata = $(i - 1) * 1e6
     simso = $1 / $2
-    printf "SimSo 0.8.5, RM: %d decisions in %.3f s, %.0f a second\n", $1, $2, simso
+    printf "SimSo 0.8.5, RM: %d decisions in %.3f s of a processor, %.0f a second\n", $1, $2, simso
     printf "prorata, gr3:    %.0f decisions a second, %.0f times as many\n", prorata, prorata / simso
 }'
