@@ -236,7 +236,8 @@ fn table(title: &str, sizes: &[usize], rows: &[(&str, Vec<Option<f64>>)]) {
     }
 }
 
-/// `--picks NAME TASKS COUNT`, `--picks-on-4` and `--moves NAME TASKS COUNT`: that and nothing else, for callgrind.
+/// `--picks NAME TASKS COUNT`, `--picks-on-4` and `--moves NAME TASKS COUNT`: that and nothing else,
+/// for callgrind.
 fn only(flag: &str, make: fn(Engine) -> Make, arguments: &[String]) -> Option<()> {
     let at = arguments.iter().position(|a| a == flag)?;
     let [name, tasks, count] = arguments.get(at + 1..at + 4)? else { return None };

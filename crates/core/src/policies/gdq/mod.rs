@@ -62,8 +62,9 @@
 //!   is behind leaves, and shrink the error that it brings back. (An encoder of weight 1 beside others
 //!   of 2 to 5 that sleep for an instant after each quantum, `workloads/audio-encoders.toml`, had 49 %
 //!   of its due that way, and has 100 %.) For the same reason, when a task wakes in a group without
-//!   a cpu, the next cpu that competes looks at once. A cpu whose queue runs empty takes a task of its group, else of the group that it should
-//!   go to, else of any that has more tasks than cpus: it idles only if no task waits.
+//!   a cpu, the next cpu that competes looks at once. A cpu whose queue runs empty takes a task of its
+//!   group, else of the group that it should go to, else of any that has more tasks than cpus: it
+//!   idles only if no task waits.
 //! * A change of the weight of a *running* task, its own or by the cap, takes effect when it is
 //!   charged, if it moves the task to another group.
 //! * A quantum that ends early is charged in full when it begins; what is left over adds up, and
