@@ -154,6 +154,9 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 	u32 index = index_of(cpu), previous = NIL, attempt;
 	u64 now = scx_bpf_now(), exec_ns = 0, decision;
 
+	/* It has just come online, and the kernel is about to unload us for it. */
+	if (!is_in_use(cpu))
+		return;
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		previous = slot_of(prev);
 		exec_ns = prev->se.sum_exec_runtime;

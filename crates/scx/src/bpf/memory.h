@@ -128,4 +128,9 @@ static s32 cpu_of(u32 index)
 	return cpu_of_index[index & (MAX_CPUS - 1)];
 }
 
+static bool is_in_use(s32 cpu)
+{
+	return cpu_of(index_of(cpu)) == cpu;
+}
+
 #endif
