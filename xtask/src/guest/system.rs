@@ -5,16 +5,27 @@ use std::mem;
 
 use anyhow::{Context, Result};
 
+/// Real-time priorities: this process goes before those that it makes real-time ones, or a hog
+/// among them would keep it, on one cpu, from making it an ordinary one again.
+const OURS: i32 = 10;
+const OTHERS: i32 = 1;
+
 /// Makes the calling thread one of real time, which runs when it wants to, whatever else is
 /// runnable; its children are ordinary again.
 pub(crate) fn become_real_time() -> Result<()> {
-    set_real_time(0, true)
+    set_scheduler(0, libc::SCHED_FIFO, OURS)
 }
 
-/// Makes a process (0: the calling thread) one of real time, or an ordinary one.
+/// Makes a process one of real time, or an ordinary one.
 pub(crate) fn set_real_time(pid: u32, real_time: bool) -> Result<()> {
-    let (policy, sched_priority) =
-        if real_time { (libc::SCHED_FIFO, 10) } else { (libc::SCHED_OTHER, 0) };
+    if real_time {
+        set_scheduler(pid, libc::SCHED_FIFO, OTHERS)
+    } else {
+        set_scheduler(pid, libc::SCHED_OTHER, 0)
+    }
+}
+
+fn set_scheduler(pid: u32, policy: i32, sched_priority: i32) -> Result<()> {
     let parameter = libc::sched_param { sched_priority };
     let policy = policy | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the pointer is to a live struct, which the call reads.
