@@ -7,8 +7,8 @@ use anyhow::Result;
 
 use crate::vm::{self, Check};
 
-/// An instruction takes 4 ns: the emulated cpus are slow, and the host is done the sooner.
-const ICOUNT: u32 = 2;
+/// An instruction takes 16 ns: the emulated cpus are slow, and the host is done the sooner.
+const ICOUNT: u32 = 4;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -17,8 +17,9 @@ use super::scheduler::Scheduler;
 use super::system;
 use crate::shell;
 
-/// A recording of a phase fits into the machine's memory, and verifying it takes seconds.
-const PHASE: Duration = Duration::from_secs(20);
+/// A recording of a phase fits into the machine's memory. Loading the scheduler, twice a phase, and
+/// waiting for the lightest worker take as long.
+const PHASE: Duration = Duration::from_secs(60);
 const RECORDING: &str = "/tmp/recording";
 const CGROUPS: &str = "/sys/fs/cgroup";
 /// Time in which every worker must have run, whatever its weight: the rescue time and some.
