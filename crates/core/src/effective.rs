@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 use crate::policy::{TaskId, Weight};
-use crate::queue::{NodeId, Rings};
+use crate::queue::Links;
 use crate::weights::{Cap, Classes, Search};
 
 /// What a task counts for: φ = `parts`/`of`, its weight or the cap.
@@ -220,16 +220,16 @@ fn product(a: u128, b: u128) -> (u128, u128) {
     (a_high * b_high + (cross >> 64) + (middle >> 64), middle << 64 | low & LOW)
 }
 
-/// The runnable tasks of a machine and what each counts for.
+/// The tasks of a machine, the set of those that are runnable, and what each of these counts for.
 #[derive(Clone, Debug)]
 pub struct Feasible {
     cpus: usize,
     classes: Classes,
-    /// The tasks of each order of weight, a ring each.
-    members: Rings<TaskId, 32>,
-    heads: [Option<NodeId>; 32],
-    /// By task: where it stands in `members` and its weight, if it is in the set.
-    entries: Vec<Option<(NodeId, Weight)>>,
+    /// The tasks in the set of each order of weight, a queue each: its first task.
+    members: [Option<TaskId>; 32],
+    links: Links,
+    /// By task, in the set or not.
+    weights: Vec<Weight>,
     cap: Cap,
     /// The tasks whose weight exceeds the cap: at most P of them.
     capped: Vec<TaskId>,
@@ -245,9 +245,9 @@ impl Feasible {
         Feasible {
             cpus,
             classes: Classes::default(),
-            members: Rings::default(),
-            heads: [None; 32],
-            entries: Vec::new(),
+            members: [None; 32],
+            links: Links::default(),
+            weights: Vec::new(),
             cap: Cap::EQUAL,
             capped: Vec::with_capacity(2 * cpus + 2),
             changed: Vec::with_capacity(2 * cpus + 2),
@@ -257,9 +257,9 @@ impl Feasible {
 
     /// Makes room for tasks with ids below `ids`; the only call that allocates.
     pub fn reserve(&mut self, ids: usize) {
-        if ids > self.entries.len() {
-            self.entries.resize(ids, None);
-            self.members.reserve(ids);
+        if ids > self.weights.len() {
+            self.weights.resize(ids, Weight::ONE);
+            self.links.reserve(ids);
         }
     }
 
@@ -276,12 +276,25 @@ impl Feasible {
         self.cap
     }
 
-    /// What `task` of the set counts for.
+    /// What `task` weighs.
+    #[must_use]
+    pub fn weight(&self, task: TaskId) -> Weight {
+        self.weights[task.index()]
+    }
+
+    /// What `task`, which is not in the set, weighs from now on.
     ///
     /// # Panics
-    /// When it is not in the set.
+    /// When it is in the set or no room was reserved.
+    pub fn set_weight(&mut self, task: TaskId, weight: Weight) {
+        assert!(!self.links.contains(task), "{task:?} is in the set");
+        self.weights[task.index()] = weight;
+    }
+
+    /// What `task` of the set counts for.
     #[must_use]
     pub fn effective(&self, task: TaskId) -> Effective {
+        debug_assert!(self.links.contains(task), "{task:?} is not in the set");
         effective_under(self.cap, self.weight(task))
     }
 
@@ -320,19 +333,14 @@ impl Feasible {
         }
     }
 
-    /// `task` of `weight` joins; see [`changed`](Feasible::changed). O(P).
+    /// `task` joins; see [`changed`](Feasible::changed). O(P).
     ///
     /// # Panics
     /// When it is in the set already or no room was reserved.
-    pub fn insert(&mut self, task: TaskId, weight: Weight) {
-        assert!(self.entries[task.index()].is_none(), "{task:?} is in the set already");
-        let region = weight.order() as usize;
-        let head = &mut self.heads[region];
-        let node = match *head {
-            Some(first) => self.members.insert_before(region, first, task),
-            None => *head.insert(self.members.insert_alone(region, task)),
-        };
-        self.entries[task.index()] = Some((node, weight));
+    pub fn insert(&mut self, task: TaskId) {
+        assert!(!self.links.contains(task), "{task:?} is in the set already");
+        let weight = self.weight(task);
+        self.links.push(&mut self.members[weight.order() as usize], task);
         self.classes.insert(weight);
         self.readjust(Some(task));
     }
@@ -342,12 +350,9 @@ impl Feasible {
     /// # Panics
     /// When it is not in the set.
     pub fn remove(&mut self, task: TaskId) {
-        let (node, weight) = self.entries[task.index()].take().expect("in the set");
-        let region = weight.order() as usize;
-        let next = self.members.remove(region, node);
-        if self.heads[region] == Some(node) {
-            self.heads[region] = next;
-        }
+        assert!(self.links.contains(task), "{task:?} is not in the set");
+        let weight = self.weight(task);
+        self.links.remove(&mut self.members[weight.order() as usize], task);
         self.classes.remove(weight);
         if self.cap.exceeded_by(weight) {
             self.capped.retain(|&t| t != task);
@@ -384,16 +389,11 @@ impl Feasible {
     }
 
     fn fresh_cap(&mut self) -> Cap {
-        let Feasible { classes, members, heads, entries, scratch, .. } = self;
+        let Feasible { classes, members, links, weights, scratch, .. } = self;
         classes.cap(self.cpus, Search::fastest(self.cpus), scratch, |order, out| {
-            let nodes = heads[order as usize].into_iter().flat_map(|head| members.iter_from(head));
-            let tasks = nodes.map(|node| *members.get(node));
-            out.extend(tasks.map(|task| entries[task.index()].expect("in the set").1));
+            let tasks = links.iter(members[order as usize]);
+            out.extend(tasks.map(|task| weights[task.index()]));
         })
-    }
-
-    fn weight(&self, task: TaskId) -> Weight {
-        self.entries[task.index()].expect("in the set").1
     }
 
     fn note_change(&mut self, task: TaskId, before: Cap) {
@@ -406,15 +406,14 @@ impl Feasible {
 
     /// Finds the tasks above the cap: all are in the groups from the cap's order upwards.
     fn collect_capped(&mut self) {
-        let Feasible { members, heads, entries, capped, cap, .. } = self;
+        let Feasible { members, links, weights, capped, cap, .. } = self;
         capped.clear();
         if *cap == Cap::NONE {
             return;
         }
-        for head in heads[cap.order().min(31) as usize..].iter().flatten() {
-            let tasks = members.iter_from(*head).map(|node| *members.get(node));
-            let weight_of = |task: &TaskId| entries[task.index()].expect("in the set").1;
-            capped.extend(tasks.filter(|task| cap.exceeded_by(weight_of(task))));
+        for &first in &members[cap.order().min(31) as usize..] {
+            let tasks = links.iter(first);
+            capped.extend(tasks.filter(|task| cap.exceeded_by(weights[task.index()])));
         }
     }
 }
@@ -463,7 +462,8 @@ mod tests {
                     None => {
                         let weight = Weight::new((noise >> shift).max(1)).expect("positive");
                         set[i] = Some(weight);
-                        feasible.insert(task, weight);
+                        feasible.set_weight(task, weight);
+                        feasible.insert(task);
                     }
                 }
                 let after = naive(&set, cpus);
@@ -492,7 +492,8 @@ mod tests {
             let mut feasible = Feasible::new(cpus);
             feasible.reserve(numbers.len());
             for (id, &n) in (0..).zip(&numbers) {
-                feasible.insert(TaskId(id), Weight::new(n).expect("positive"));
+                feasible.set_weight(TaskId(id), Weight::new(n).expect("positive"));
+                feasible.insert(TaskId(id));
             }
             let (parts, of) = feasible.per_cpu().fraction();
             let total: u128 = (0..)

@@ -32,7 +32,6 @@ pub enum State {
 
 #[derive(Clone, Copy, Debug)]
 struct Tagged {
-    weight: Weight,
     /// φ; while blocked, what it was.
     effective: Effective,
     /// α.
@@ -43,7 +42,7 @@ struct Tagged {
 /// The start tags. See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub struct Tags {
-    /// The runnable tasks.
+    /// What tasks weigh, and which are runnable.
     feasible: Feasible,
     tasks: Vec<Tagged>,
     /// Σ α over the runnable tasks.
@@ -73,11 +72,12 @@ impl Tags {
     /// Makes `task` known, blocked, with S = 0; the only call that allocates.
     pub fn add(&mut self, task: TaskId, weight: Weight) {
         let effective = Effective::whole(weight);
-        let new = Tagged { weight, effective, service_ns: 0, state: State::Blocked };
+        let new = Tagged { effective, service_ns: 0, state: State::Blocked };
         if self.tasks.len() <= task.index() {
             self.tasks.resize(task.index() + 1, new);
             self.feasible.reserve(task.index() + 1);
         }
+        self.feasible.set_weight(task, weight);
         self.tasks[task.index()] = new;
     }
 
@@ -153,7 +153,7 @@ impl Tags {
     pub fn wake(&mut self, task: TaskId, now: Virtual) {
         let (mean, old) = (self.mean(), self.tasks[task.index()]);
         self.moved.clear();
-        self.feasible.insert(task, old.weight);
+        self.feasible.insert(task);
         self.carry_others(now);
         let effective = self.feasible.effective(task);
         let service_ns = if now.is_after(old.effective.start(old.service_ns)) {
@@ -161,8 +161,7 @@ impl Tags {
         } else {
             now.carried(old.service_ns, old.effective, effective)
         };
-        let state = State::Waiting;
-        self.tasks[task.index()] = Tagged { effective, service_ns, state, ..old };
+        self.tasks[task.index()] = Tagged { effective, service_ns, state: State::Waiting };
         self.total_ns += service_ns;
         self.hold(mean);
     }
@@ -187,14 +186,15 @@ impl Tags {
     pub fn set_weight(&mut self, task: TaskId, weight: Weight, now: Virtual) {
         let mean = self.mean();
         self.moved.clear();
-        self.tasks[task.index()].weight = weight;
         if self.state(task) == State::Blocked {
+            self.feasible.set_weight(task, weight);
             return;
         }
         let old = self.effective(task);
         self.feasible.remove(task);
         self.carry_others(now);
-        self.feasible.insert(task, weight);
+        self.feasible.set_weight(task, weight);
+        self.feasible.insert(task);
         self.carry_others(now);
         self.carry(task, old, now);
         self.hold(mean);

@@ -1,7 +1,7 @@
 //! The event queue: what is due next.
 //!
-//! A radix heap on digits of eight bits, kept in lists through the entries themselves. Time never
-//! goes back, so an entry only needs to be told from the current time by its highest differing
+//! A radix heap on digits of eight bits, kept in lists through the entries themselves, which their
+//! owner keeps beside what else he knows of them ([`Entries`]). Time never goes back, so an entry only needs to be told from the current time by its highest differing
 //! digit: that digit's place is its *level*, its value its *slot*. The earliest entry is in the
 //! first slot of the lowest level; when a slot of a higher level is opened, its earliest time
 //! becomes the current time and the rest falls to lower levels. An entry falls at most once per
@@ -14,10 +14,13 @@ const DIGIT_BITS: u32 = 8;
 const SLOTS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = (Nanos::BITS / DIGIT_BITS) as usize;
 
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    at_ns: Nanos,
-    next: u32,
+/// Where the entries are kept: 12 bytes each, which mean nothing while an entry is not due.
+pub trait Entries {
+    /// When `entry` is due, and the next one in its list.
+    fn get(&self, entry: u32) -> (Nanos, u32);
+
+    /// Replaces what [`get`](Entries::get) gives.
+    fn set(&mut self, entry: u32, at_ns: Nanos, next: u32);
 }
 
 #[derive(Clone, Debug)]
@@ -30,7 +33,8 @@ struct Level {
     words: u8,
 }
 
-/// Entries `0..size`, each of which may be due at one time. 16 bytes an entry.
+/// Entries below 2^32−1, each of which may be due at one time. Every call wants the same
+/// [`Entries`].
 #[derive(Clone, Debug)]
 pub struct Calendar {
     now_ns: Nanos,
@@ -39,35 +43,39 @@ pub struct Calendar {
     occupied: u8,
     /// The earliest time of all entries; `Nanos::MAX` if there is none.
     next_ns: Nanos,
-    entries: Vec<Entry>,
+}
+
+impl Default for Calendar {
+    fn default() -> Self {
+        Calendar::new()
+    }
 }
 
 impl Calendar {
-    /// An empty calendar at time 0, for entries below `size`, which is below 2^32−1.
+    /// An empty calendar at time 0.
     #[must_use]
-    pub fn new(size: usize) -> Calendar {
-        assert!(u32::try_from(size).is_ok_and(|size| size < NIL));
+    pub fn new() -> Calendar {
         let level = || Level { head: [NIL; SLOTS], occupied: [0; SLOTS / 64], words: 0 };
         Calendar {
             now_ns: 0,
             levels: Box::new(std::array::from_fn(|_| level())),
             occupied: 0,
             next_ns: Nanos::MAX,
-            entries: vec![Entry { at_ns: 0, next: NIL }; size],
         }
     }
 
     /// Makes `entry`, which is not in the calendar, due at `at_ns`, not before the last time
     /// that `pop` returned.
     #[inline]
-    pub fn insert(&mut self, entry: u32, at_ns: Nanos) {
+    pub fn insert(&mut self, entries: &mut impl Entries, entry: u32, at_ns: Nanos) {
+        debug_assert!(entry != NIL);
         debug_assert!(at_ns >= self.now_ns, "{at_ns} is past at {}", self.now_ns);
         self.next_ns = self.next_ns.min(at_ns);
-        self.put(entry, at_ns);
+        self.put(entries, entry, at_ns);
     }
 
     #[inline]
-    fn put(&mut self, entry: u32, at_ns: Nanos) {
+    fn put(&mut self, entries: &mut impl Entries, entry: u32, at_ns: Nanos) {
         let differing = 63 - ((at_ns ^ self.now_ns) | 1).leading_zeros();
         let level = differing / DIGIT_BITS;
         let slot = usize::from((at_ns >> (level * DIGIT_BITS)).to_le_bytes()[0]);
@@ -75,14 +83,14 @@ impl Calendar {
         let level = &mut self.levels[level as usize];
         level.occupied[slot / 64] |= 1 << (slot % 64);
         level.words |= 1 << (slot / 64);
-        self.entries[entry as usize] = Entry { at_ns, next: level.head[slot] };
+        entries.set(entry, at_ns, level.head[slot]);
         level.head[slot] = entry;
     }
 
     /// Replaces `due` by all entries of the earliest time, in increasing order, removes them, and
     /// returns that time.
     #[inline]
-    pub fn pop(&mut self, due: &mut Vec<u32>) -> Option<Nanos> {
+    pub fn pop(&mut self, entries: &mut impl Entries, due: &mut Vec<u32>) -> Option<Nanos> {
         due.clear();
         if self.occupied == 0 {
             return None;
@@ -90,18 +98,18 @@ impl Calendar {
         self.now_ns = self.next_ns;
         let mut entry = self.open(self.occupied.trailing_zeros() as usize);
         while entry != NIL {
-            let Entry { at_ns, next } = self.entries[entry as usize];
+            let (at_ns, next) = entries.get(entry);
             if at_ns == self.now_ns {
                 due.push(entry);
             } else {
-                self.put(entry, at_ns);
+                self.put(entries, entry, at_ns);
             }
             entry = next;
         }
         if due.len() > 1 {
             due.sort_unstable();
         }
-        self.next_ns = self.earliest();
+        self.next_ns = self.earliest(entries);
         Some(self.now_ns)
     }
 
@@ -128,7 +136,7 @@ impl Calendar {
     }
 
     /// Walks through the first slot of the lowest level.
-    fn earliest(&self) -> Nanos {
+    fn earliest(&self, entries: &impl Entries) -> Nanos {
         let Some(level) = self.levels.get(self.occupied.trailing_zeros() as usize) else {
             return Nanos::MAX;
         };
@@ -136,7 +144,7 @@ impl Calendar {
         let mut entry = level.head[word * 64 + level.occupied[word].trailing_zeros() as usize];
         let mut earliest = Nanos::MAX;
         while entry != NIL {
-            let Entry { at_ns, next } = self.entries[entry as usize];
+            let (at_ns, next) = entries.get(entry);
             earliest = earliest.min(at_ns);
             entry = next;
         }
@@ -151,6 +159,16 @@ mod tests {
     use std::cmp::Reverse;
     use std::collections::BinaryHeap;
 
+    impl Entries for Vec<(Nanos, u32)> {
+        fn get(&self, entry: u32) -> (Nanos, u32) {
+            self[entry as usize]
+        }
+
+        fn set(&mut self, entry: u32, at_ns: Nanos, next: u32) {
+            self[entry as usize] = (at_ns, next);
+        }
+    }
+
     proptest! {
         /// Against a binary heap: the same entries at the same times.
         #[test]
@@ -158,24 +176,25 @@ mod tests {
             first in proptest::collection::vec(0u64..1 << 40, 1..50),
             lengths in proptest::collection::vec((0u32..45, any::<u64>()), 0..200),
         ) {
-            let mut calendar = Calendar::new(first.len());
+            let mut calendar = Calendar::new();
+            let mut entries = vec![(0, 0); first.len()];
             let mut heap = BinaryHeap::new();
             for (entry, &at_ns) in (0u32..).zip(&first) {
-                calendar.insert(entry, at_ns);
+                calendar.insert(&mut entries, entry, at_ns);
                 heap.push(Reverse((at_ns, entry)));
             }
             let mut lengths = lengths.into_iter();
             let mut due = vec![];
             let next = |heap: &BinaryHeap<Reverse<(u64, u32)>>| heap.peek().map_or(u64::MAX, |e| e.0.0);
             prop_assert_eq!(calendar.next_ns(), next(&heap));
-            while let Some(now_ns) = calendar.pop(&mut due) {
+            while let Some(now_ns) = calendar.pop(&mut entries, &mut due) {
                 for &entry in &due {
                     prop_assert_eq!(heap.pop(), Some(Reverse((now_ns, entry))));
                 }
                 for &entry in &due {
                     let Some((bits, random)) = lengths.next() else { continue };
                     let at_ns = now_ns + (random & ((1 << bits) - 1));
-                    calendar.insert(entry, at_ns);
+                    calendar.insert(&mut entries, entry, at_ns);
                     heap.push(Reverse((at_ns, entry)));
                 }
                 prop_assert_eq!(calendar.next_ns(), next(&heap));

@@ -3,6 +3,7 @@
 mod circles;
 mod fenwick;
 mod heap;
+mod links;
 mod rings;
 mod scan;
 mod sorted;
@@ -11,6 +12,7 @@ mod surplus;
 pub use circles::Circles;
 pub use fenwick::Fenwick;
 pub use heap::Heap;
+pub use links::Links;
 pub use rings::{NodeId, Rings};
 pub use scan::Scan;
 pub use sorted::{Hint, Keyed, Place, Sorted};

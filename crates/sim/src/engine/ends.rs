@@ -1,10 +1,10 @@
-//! When the run on each cpu ends: a tournament.
+//! When something ends on each cpu, its run for instance: a tournament.
 
 use std::hint::select_unpredictable;
 
 use prorata::{CpuId, Nanos};
 
-/// The cpu whose run ends first, of any number of cpus. Setting an end takes log₂ P comparisons
+/// The cpu that has the earliest end, of any number of cpus. Setting an end takes log₂ P comparisons
 /// without a branch or a wait for memory, which beats a calendar: every decision sets one.
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
@@ -14,7 +14,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// Nothing runs on any of `cpus` cpus.
+    /// Nothing ends on any of `cpus` cpus.
     pub(super) fn new(cpus: usize) -> Ends {
         let leaves = cpus.next_power_of_two();
         let mut ends = Ends { winners: vec![(Nanos::MAX, 0); 2 * leaves] };
@@ -22,13 +22,19 @@ impl Ends {
         ends
     }
 
-    /// The earliest end and its cpu, of several the first; `Nanos::MAX` if nothing runs.
+    /// The earliest end and its cpu, of several the first; `Nanos::MAX` if nothing ends.
     #[inline]
     pub(super) fn first(&self) -> (Nanos, CpuId) {
         self.winners[1]
     }
 
-    /// The run on `cpu` ends at `at_ns`; `Nanos::MAX` if nothing runs there.
+    /// The end on `cpu`; `Nanos::MAX` if nothing ends there.
+    #[inline]
+    pub(super) fn of(&self, cpu: CpuId) -> Nanos {
+        self.winners[self.winners.len() / 2 + cpu].0
+    }
+
+    /// The end on `cpu` is at `at_ns`; `Nanos::MAX` if nothing ends there.
     #[inline]
     pub(super) fn set(&mut self, cpu: CpuId, at_ns: Nanos) {
         let mut i = self.winners.len() / 2 + cpu;
@@ -63,6 +69,7 @@ mod tests {
                 naive[cpu % cpus] = at_ns;
                 let first = naive.iter().enumerate().map(|(cpu, &at_ns)| (at_ns, cpu)).min();
                 prop_assert_eq!(Some(ends.first()), first);
+                prop_assert!((0..cpus).all(|cpu| ends.of(cpu) == naive[cpu]));
             }
         }
     }

@@ -9,7 +9,7 @@
 use prorata::ideal::ServiceErrors;
 use prorata::{CpuId, Nanos, Policy, TaskId, Weight};
 
-use crate::calendar::Calendar;
+use crate::calendar::{Calendar, Entries};
 use crate::machine::{IdleLook, Machine};
 use crate::observer::{End, Observer, Run};
 use crate::outcome::{Evidence, Outcome};
@@ -67,7 +67,7 @@ enum State {
 pub(crate) struct Task {
     /// What is left of the current [`Op::Run`].
     left_ns: Nanos,
-    /// Since when it waits, if it does.
+    /// While it waits: since when. While it is in the calendar: when it wakes.
     since_ns: Nanos,
     random: Random,
     pub(crate) wait_ns: Nanos,
@@ -79,12 +79,30 @@ pub(crate) struct Task {
     /// The next op of its program.
     next_op: u32,
     pub(crate) group: u32,
-    /// The cpu it last ran on; [`NO_CPU`] at first.
-    last_cpu: u32,
+    /// While it is in the calendar: the next one in its list.
+    next_due: u32,
+    /// The cpu it last ran on, if it had any.
+    last_cpu: u16,
     state: State,
 }
 
-const NO_CPU: u32 = u32::MAX;
+const _: () = assert!(size_of::<Task>() == 64);
+
+impl Entries for Vec<Task> {
+    #[inline]
+    fn get(&self, entry: u32) -> (Nanos, u32) {
+        let task = &self[entry as usize];
+        (task.since_ns, task.next_due)
+    }
+
+    #[inline]
+    fn set(&mut self, entry: u32, at_ns: Nanos, next: u32) {
+        let task = &mut self[entry as usize];
+        debug_assert!(matches!(task.state, State::Absent | State::Blocked));
+        (task.since_ns, task.next_due) = (at_ns, next);
+    }
+}
+
 const NO_TASK: TaskId = TaskId(u32::MAX);
 
 #[derive(Clone, Copy, Debug)]
@@ -97,8 +115,6 @@ struct Cpu {
     /// The task's work has advanced up to then; later than now while a switch is paid for.
     worked_ns: Nanos,
     quantum_end_ns: Nanos,
-    /// True if a look while idle is in the calendar.
-    looks: bool,
     /// True until its first quantum.
     fresh: bool,
     random: Random,
@@ -123,8 +139,11 @@ pub struct Engine<'w, P, O> {
     policy: P,
     observer: O,
     errors: ServiceErrors,
+    /// When the run on each cpu ends.
     ends: Ends,
-    /// Entries: cpu c looks while idle (c), task t wakes (P + t).
+    /// When each cpu that idled while something waited looks again.
+    looks: Ends,
+    /// When each task wakes.
     calendar: Calendar,
     now_ns: Nanos,
     tasks: Vec<Task>,
@@ -177,7 +196,8 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             observer,
             errors: ServiceErrors::new(machine.cpus),
             ends: Ends::new(machine.cpus),
-            calendar: Calendar::new(0),
+            looks: Ends::new(machine.cpus),
+            calendar: Calendar::new(),
             now_ns: 0,
             tasks: Vec::new(),
             cpus: cpus(workload),
@@ -201,7 +221,6 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         let tasks = self.workload.tasks() as usize;
         self.tasks.reserve_exact(tasks);
         self.errors.reserve(tasks);
-        self.calendar = Calendar::new(self.machine.cpus + tasks);
         // The last task makes the policy's tables as long as they will be: no growing, no slack.
         if let Some(last) = (tasks as u32).checked_sub(1) {
             self.policy.add(TaskId(last), Weight::ONE);
@@ -215,7 +234,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
                 let mut random = Random::new(self.workload.seed, u64::from(task.0));
                 let arrival_ns = self.machine.tick_from(about.arrival.draw(&mut random));
                 self.tasks.push(Task::new(group, random));
-                self.calendar.insert(self.wake_entry(task), arrival_ns);
+                self.calendar.insert(&mut self.tasks, task.0, arrival_ns);
             }
         }
     }
@@ -236,7 +255,8 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
     pub fn simulate(&mut self) -> Result<(), SimulationError> {
         let mut due = Vec::new();
         loop {
-            let now_ns = self.ends.first().0.min(self.calendar.next_ns());
+            let next_look_ns = self.looks.first().0;
+            let now_ns = self.ends.first().0.min(self.calendar.next_ns()).min(next_look_ns);
             if now_ns >= self.workload.duration_ns {
                 break;
             }
@@ -249,10 +269,13 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
                 self.cpu_due(cpu)?;
                 self.release()?;
             }
+            if next_look_ns == now_ns {
+                self.look(now_ns);
+            }
             if self.calendar.next_ns() == now_ns {
-                self.calendar.pop(&mut due);
-                for &entry in &due {
-                    self.handle(entry as usize)?;
+                self.calendar.pop(&mut self.tasks, &mut due);
+                for &task in &due {
+                    self.task_due(TaskId(task))?;
                     self.release()?;
                 }
             }
@@ -283,17 +306,16 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         (evidence.outcome(), self.observer)
     }
 
-    /// A cpu's look, or a task's wake-up.
-    #[allow(clippy::cast_possible_truncation)] // entries are u32
-    fn handle(&mut self, entry: usize) -> Result<(), SimulationError> {
-        if let Some(task) = entry.checked_sub(self.machine.cpus) {
-            return self.task_due(TaskId(task as u32));
+    /// The cpus whose time to look has come do so, unless they have found something to run.
+    fn look(&mut self, now_ns: Nanos) {
+        while let (at_ns, cpu) = self.looks.first()
+            && at_ns == now_ns
+        {
+            self.looks.set(cpu, Nanos::MAX);
+            if self.cpus[cpu].running == NO_TASK {
+                self.asking.insert(cpu);
+            }
         }
-        self.cpus[entry].looks = false;
-        if self.cpus[entry].running == NO_TASK {
-            self.asking.insert(entry);
-        }
-        Ok(())
     }
 
     /// Who waits no longer goes on.
@@ -303,11 +325,6 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             self.task_due(task)?;
         }
         Ok(())
-    }
-
-    #[allow(clippy::cast_possible_truncation)] // as the number of tasks and cpus
-    fn wake_entry(&self, task: TaskId) -> u32 {
-        self.machine.cpus as u32 + task.0
     }
 
     /// Idle time since the last instant. What waits could have used as many idle cpus.
@@ -343,7 +360,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             Next::Run | Next::Yield => {}
             Next::SleepUntil(at_ns) => {
                 self.block(task);
-                self.calendar.insert(self.wake_entry(task), at_ns);
+                self.calendar.insert(&mut self.tasks, task.0, at_ns);
             }
             Next::Block => self.block(task),
             Next::Exit => {
@@ -402,7 +419,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         }
         match self.step(task)? {
             Next::Run | Next::Yield => self.wake(task),
-            Next::SleepUntil(at_ns) => self.calendar.insert(self.wake_entry(task), at_ns),
+            Next::SleepUntil(at_ns) => self.calendar.insert(&mut self.tasks, task.0, at_ns),
             Next::Block => {}
             Next::Exit => {
                 self.policy.remove(task, self.now_ns);
@@ -553,18 +570,16 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
     }
 
     /// The policy left cpus idle although tasks wait: they ask again later.
-    #[allow(clippy::cast_possible_truncation)] // at most 2^16 cpus
     fn look_again(&mut self) {
         let mut from = 0;
         while let Some(cpu) = self.idle.next_from(from) {
             from = cpu + 1;
-            if !self.cpus[cpu].looks {
-                self.cpus[cpu].looks = true;
+            if self.looks.of(cpu) == Nanos::MAX {
                 let at_ns = match self.machine.idle_look {
                     IdleLook::Quantum => self.new_quantum(cpu),
                     IdleLook::Tick => self.machine.tick_from(self.now_ns + 1),
                 };
-                self.calendar.insert(cpu as u32, at_ns);
+                self.looks.set(cpu, at_ns);
             }
         }
     }
@@ -652,8 +667,8 @@ impl Task {
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // at most 2^16 cpus
     fn switch_to(&mut self, cpu: CpuId) -> bool {
-        let last_cpu = std::mem::replace(&mut self.last_cpu, cpu as u32);
-        let migrates = last_cpu != cpu as u32 && last_cpu != NO_CPU;
+        let last_cpu = std::mem::replace(&mut self.last_cpu, cpu as u16);
+        let migrates = last_cpu != cpu as u16 && self.switches > 0;
         self.switches += 1;
         self.migrations = self.migrations.saturating_add(u32::from(migrates));
         migrates
@@ -670,7 +685,8 @@ impl Task {
             wakeups: 0,
             next_op: 0,
             group,
-            last_cpu: NO_CPU,
+            next_due: 0,
+            last_cpu: 0,
             state: State::Absent,
         }
     }
@@ -684,7 +700,6 @@ fn cpus(workload: &Workload) -> Vec<Cpu> {
         started_ns: 0,
         worked_ns: 0,
         quantum_end_ns: 0,
-        looks: false,
         fresh: true,
         random: Random::new(workload.seed, u64::MAX - number as u64),
     };

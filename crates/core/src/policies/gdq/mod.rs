@@ -155,18 +155,14 @@ enum State {
     Running,
 }
 
+/// What nearly every decision touches: three bytes, so that those of many tasks stay in a cache.
 #[derive(Clone, Copy, Debug)]
 struct Task {
-    weight: Weight,
-    /// What it was charged with and did not use: below a quantum.
-    credit_ns: Nanos,
     state: State,
-    /// While it runs: its weight from the end of the quantum on.
-    next_weight: Option<Weight>,
+    /// True if it runs and is in `Gdq::reweighed`.
+    reweighed: bool,
     /// True if it runs in the queue of a group to which it does not belong any more.
     misplaced: bool,
-    /// True if it is in `Gdq::fresh`.
-    fresh: bool,
 }
 
 /// The queue on which a cpu works, and its time table. Only this cpu touches it.
@@ -187,16 +183,19 @@ pub struct Gdq {
     quantum_ns: Nanos,
     /// T.
     interval_ns: Nanos,
-    /// The runnable tasks.
+    /// What tasks weigh, and which are runnable.
     feasible: Feasible,
     tasks: Vec<Task>,
+    /// By task: what it was charged with and did not use. Below a quantum.
+    credits_ns: Vec<Nanos>,
     cpus: Vec<Cpu>,
     allocator: Allocator,
+    /// Holds no queue until the first pick since nothing was runnable, but in its deferred tasks
+    /// those that woke since; some perhaps blocked again.
     queues: Queues,
-    /// The tasks that woke since nothing was runnable, until the first pick deals them out; some
-    /// perhaps blocked since.
-    fresh: Vec<TaskId>,
-    /// True until the first pick since nothing was runnable: `queues` is empty.
+    /// Running tasks, at most P, with what they weigh from the end of the quantum on.
+    reweighed: Vec<(TaskId, Weight)>,
+    /// True until the first pick since nothing was runnable.
     is_fresh: bool,
     /// True if a task woke in a group without a cpu: the next competing cpu that picks looks around.
     is_wanted: bool,
@@ -212,10 +211,11 @@ impl Gdq {
             interval_ns,
             feasible: Feasible::new(setup.cpus),
             tasks: Vec::new(),
+            credits_ns: Vec::new(),
             cpus: alloc::vec![Cpu::default(); setup.cpus],
             allocator: Allocator::new(interval_ns),
             queues: Queues::new(2 * setup.cpus + 2 * GROUPS, i64::from(delta)),
-            fresh: Vec::new(),
+            reweighed: Vec::with_capacity(setup.cpus),
             is_fresh: true,
             is_wanted: false,
         }
@@ -223,10 +223,10 @@ impl Gdq {
 
     /// The group of `task` of the runnable set, and its weight unless it is capped.
     fn class(&self, task: TaskId) -> (usize, Option<Weight>) {
-        class(self.feasible.effective(task), self.tasks[task.index()].weight)
+        class(self.feasible.effective(task), self.feasible.weight(task))
     }
 
-    /// Deals the fresh tasks to queues: cpus look around from now on.
+    /// Deals the deferred tasks to queues: cpus look around from now on.
     fn begin(&mut self, now_ns: Nanos) {
         (self.is_fresh, self.is_wanted) = (false, false);
         self.queues.restart();
@@ -239,14 +239,11 @@ impl Gdq {
             let first_ns = u64::try_from(first_ns).expect("at most T");
             *record = Cpu { look_ns: now_ns.saturating_add(first_ns), ..Cpu::default() };
         }
-        for i in 0..self.fresh.len() {
-            let task = self.fresh[i];
-            self.tasks[task.index()].fresh = false;
+        while let Some(task) = self.queues.next_deferred() {
             if self.tasks[task.index()].state == State::Waiting {
                 self.place(task, Turn::ToCome);
             }
         }
-        self.fresh.clear();
     }
 
     /// Queues `task`, which waits, in its group.
@@ -279,7 +276,7 @@ impl Gdq {
     /// belong.
     fn join_set(&mut self, task: TaskId) {
         let old_cap = self.feasible.per_cpu().fraction();
-        self.feasible.insert(task, self.tasks[task.index()].weight);
+        self.feasible.insert(task);
         let (k, weight) = self.class(task);
         self.allocator.join(k, weight);
         self.settle(old_cap);
@@ -298,7 +295,7 @@ impl Gdq {
     fn settle(&mut self, old_cap: (u64, u32)) {
         for i in 0..self.feasible.changed().len() {
             let (task, old) = self.feasible.changed()[i];
-            let (old_k, old_weight) = class(old, self.tasks[task.index()].weight);
+            let (old_k, old_weight) = class(old, self.feasible.weight(task));
             self.allocator.leave(old_k, old_weight);
             let (k, weight) = self.class(task);
             self.allocator.join(k, weight);
@@ -335,9 +332,36 @@ impl Gdq {
     fn reweigh(&mut self, task: TaskId, weight: Weight) {
         let old_cap = self.feasible.per_cpu().fraction();
         self.leave_set(task);
-        self.tasks[task.index()].weight = weight;
+        self.feasible.set_weight(task, weight);
         self.join_set(task);
         self.replace(task, old_cap);
+    }
+
+    /// `task`, which runs, has `weight` from the end of its quantum on. O(P).
+    fn reweigh_later(&mut self, task: TaskId, weight: Weight) {
+        let known = &mut self.tasks[task.index()];
+        if core::mem::replace(&mut known.reweighed, true) {
+            self.reweighed.retain(|&(other, _)| other != task);
+        }
+        self.reweighed.push((task, weight));
+    }
+
+    /// `task`, which ran and is in `reweighed`, has its weight from there. O(P).
+    fn reweigh_now(&mut self, task: TaskId) {
+        self.tasks[task.index()].reweighed = false;
+        let index = self.reweighed.iter().position(|&(other, _)| other == task);
+        let (_, weight) = self.reweighed.swap_remove(index.expect("the flag says so"));
+        self.reweigh(task, weight);
+    }
+
+    /// `task`, queued, used so much less than it was charged with.
+    fn give_credit(&mut self, task: TaskId, unused_ns: Nanos) {
+        let credit_ns = &mut self.credits_ns[task.index()];
+        *credit_ns += unused_ns;
+        if *credit_ns >= self.quantum_ns {
+            *credit_ns -= self.quantum_ns;
+            self.queues.refund(task);
+        }
     }
 
     /// MFQ: `cpu`, whose time has come, finds out whether another group needs it more.
@@ -443,23 +467,17 @@ fn class(effective: Effective, weight: Weight) -> (usize, Option<Weight>) {
 
 impl Policy for Gdq {
     fn add(&mut self, task: TaskId, weight: Weight) {
-        let new = Task {
-            weight,
-            credit_ns: 0,
-            state: State::Blocked,
-            next_weight: None,
-            misplaced: false,
-            fresh: false,
-        };
+        let new = Task { state: State::Blocked, reweighed: false, misplaced: false };
         let ids = task.index() + 1;
         if self.tasks.len() < ids {
             self.tasks.resize(ids, new);
+            self.credits_ns.resize(ids, 0);
             self.feasible.reserve(ids);
             self.queues.reserve(ids);
-            self.fresh.reserve(ids - self.fresh.len());
         }
-        let fresh = self.tasks[task.index()].fresh;
-        self.tasks[task.index()] = Task { fresh, ..new };
+        self.feasible.set_weight(task, weight);
+        self.tasks[task.index()] = new;
+        self.credits_ns[task.index()] = 0;
     }
 
     fn remove(&mut self, task: TaskId, now_ns: Nanos) {
@@ -470,23 +488,22 @@ impl Policy for Gdq {
 
     fn set_weight(&mut self, task: TaskId, weight: Weight, _now_ns: Nanos) {
         match self.tasks[task.index()].state {
-            State::Blocked => self.tasks[task.index()].weight = weight,
+            State::Blocked => self.feasible.set_weight(task, weight),
             State::Waiting => self.reweigh(task, weight),
-            State::Running => self.tasks[task.index()].next_weight = Some(weight),
+            State::Running => self.reweigh_later(task, weight),
         }
     }
 
     fn wake(&mut self, task: TaskId, _now_ns: Nanos) {
         self.join_set(task);
-        let known = &mut self.tasks[task.index()];
-        known.state = State::Waiting;
-        if !self.is_fresh {
-            self.place(task, Turn::Had);
-            let (k, _) = self.class(task);
-            self.is_wanted |= self.allocator.cpus(k) == 0;
-        } else if !core::mem::replace(&mut known.fresh, true) {
-            self.fresh.push(task);
+        self.tasks[task.index()].state = State::Waiting;
+        if self.is_fresh {
+            self.queues.defer(task);
+            return;
         }
+        self.place(task, Turn::Had);
+        let (k, _) = self.class(task);
+        self.is_wanted |= self.allocator.cpus(k) == 0;
     }
 
     fn block(&mut self, task: TaskId, _now_ns: Nanos) {
@@ -513,16 +530,13 @@ impl Policy for Gdq {
     fn charge(&mut self, task: TaskId, used_ns: Nanos, _now_ns: Nanos) {
         let known = &mut self.tasks[task.index()];
         known.state = State::Waiting;
-        if let Some(weight) = known.next_weight.take() {
-            self.reweigh(task, weight);
+        if known.reweighed {
+            self.reweigh_now(task);
         } else if known.misplaced {
             self.replace(task, self.feasible.per_cpu().fraction());
         }
-        let known = &mut self.tasks[task.index()];
-        known.credit_ns += self.quantum_ns - used_ns;
-        if known.credit_ns >= self.quantum_ns {
-            known.credit_ns -= self.quantum_ns;
-            self.queues.refund(task);
+        if used_ns < self.quantum_ns {
+            self.give_credit(task, self.quantum_ns - used_ns);
         }
     }
 }

@@ -15,6 +15,8 @@ use crate::queue::{NodeId, Rings};
 pub(super) type QueueId = u32;
 
 const NONE: u32 = u32::MAX;
+/// In `Place::queue`: the task is deferred.
+const DEFERRED: QueueId = u32::MAX - 1;
 /// Set in `Slot::task` if the task is capped.
 const CAPPED: u32 = 1 << 30;
 
@@ -80,19 +82,24 @@ struct Group {
 
 #[derive(Clone, Copy, Debug)]
 struct Place {
+    /// Where it stands in its queue; if it is deferred, the next deferred task.
     node: NodeId,
+    /// Its queue, or [`DEFERRED`], or [`NONE`].
     queue: QueueId,
 }
 
-/// The queues of all groups. Tasks here are *queued*: waiting, or running as their queue's current.
+/// The queues of all groups. Tasks here are *queued*: waiting, or running as their queue's current;
+/// or *deferred*: to be queued later, in the order in which they came.
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
     slots: Rings<Slot, GROUPS>,
     queues: Vec<Queue>,
     free: QueueId,
     groups: [Group; GROUPS],
-    /// By task; `NONE` if it is not queued.
+    /// By task.
     places: Vec<Place>,
+    /// The first and the last deferred task, or [`NONE`].
+    deferred: (u32, u32),
     /// Stalled queues that hold a task.
     stalled: usize,
     /// δ.
@@ -110,6 +117,7 @@ impl Queues {
             free: NONE,
             groups: [Group::default(); GROUPS],
             places: Vec::new(),
+            deferred: (NONE, NONE),
             stalled: 0,
             delta,
             cap: (1, 1),
@@ -126,7 +134,7 @@ impl Queues {
         }
     }
 
-    /// No queue, virtual times from 0. No task is queued.
+    /// No queue, virtual times from 0. No task is queued; the deferred ones stay.
     pub(super) fn restart(&mut self) {
         debug_assert!(self.slots.is_empty());
         self.groups = [Group { nv: 1, ..Group::default() }; GROUPS];
@@ -136,6 +144,28 @@ impl Queues {
             self.queues[id] = Queue { next: self.free, ..FREE };
             self.free = u32::try_from(id).expect("fewer queues than tasks");
         }
+    }
+
+    /// Defers `task`, which is not queued; if it is deferred already it keeps its turn.
+    pub(super) fn defer(&mut self, task: TaskId) {
+        if self.places[task.index()].queue == DEFERRED {
+            return;
+        }
+        self.places[task.index()] = Place { node: NONE, queue: DEFERRED };
+        match self.deferred {
+            (NONE, _) => self.deferred.0 = task.0,
+            (_, last) => self.places[last as usize].node = task.0,
+        }
+        self.deferred.1 = task.0;
+    }
+
+    /// The task that was deferred first; it is deferred no longer.
+    pub(super) fn next_deferred(&mut self) -> Option<TaskId> {
+        let (first, _) = self.deferred;
+        let place = self.places.get_mut(first as usize)?;
+        let Place { node, .. } = core::mem::replace(place, Place { node: NONE, queue: NONE });
+        self.deferred.0 = node;
+        Some(TaskId(first))
     }
 
     /// The cap changes to Φ_f/Q; the capped tasks are requeued by the caller.
@@ -169,7 +199,7 @@ impl Queues {
     /// The queue of a task, if it is queued.
     pub(super) fn queue_of(&self, task: TaskId) -> Option<QueueId> {
         let queue = self.places[task.index()].queue;
-        (queue != NONE).then_some(queue)
+        (queue < DEFERRED).then_some(queue)
     }
 
     /// True if a cpu works on the queue.

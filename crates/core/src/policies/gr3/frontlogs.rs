@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::{NIL, Shared};
 use crate::policy::{CpuId, TaskId};
-use crate::queue::{NodeId, Rings};
+use crate::queue::Links;
 
 /// A task's frontlog.
 #[derive(Clone, Copy, Debug)]
@@ -17,32 +17,31 @@ pub(super) struct Frontlog {
     quanta: u32,
     /// The cpu that will run it, if there is any.
     home: u32,
-    /// The task's place among those at home with that cpu.
-    node: NodeId,
 }
 
 impl Frontlog {
-    pub(super) const NONE: Frontlog = Frontlog { quanta: 0, home: NIL, node: NIL };
+    pub(super) const NONE: Frontlog = Frontlog { quanta: 0, home: NIL };
 }
 
 /// The frontlogs of all cpus.
 #[derive(Clone, Debug)]
 pub(super) struct Frontlogs {
-    rings: Rings<TaskId, 1>,
+    /// Of the tasks at home with each cpu.
+    links: Links,
     /// The task that each cpu serves next, and the sum of the frontlogs at home with it.
-    cpus: Vec<(Option<NodeId>, u64)>,
+    cpus: Vec<(Option<TaskId>, u64)>,
     /// Invariant: the sum over all cpus.
     total: u64,
 }
 
 impl Frontlogs {
     pub(super) fn new(cpus: usize) -> Frontlogs {
-        Frontlogs { rings: Rings::default(), cpus: alloc::vec![(None, 0); cpus], total: 0 }
+        Frontlogs { links: Links::default(), cpus: alloc::vec![(None, 0); cpus], total: 0 }
     }
 
-    /// Makes room for `tasks` tasks.
-    pub(super) fn reserve(&mut self, tasks: usize) {
-        self.rings.reserve(tasks);
+    /// Makes room for tasks with ids below `ids`.
+    pub(super) fn reserve(&mut self, ids: usize) {
+        self.links.reserve(ids);
     }
 
     /// F_T, the sum of all frontlogs.
@@ -60,12 +59,8 @@ impl Frontlogs {
     pub(super) fn grant(&mut self, tasks: &mut [Shared], task: TaskId, cpu: CpuId, quanta: u32) {
         let log = &mut tasks[task.index()].frontlog;
         if log.quanta == 0 {
-            let (head, _) = &mut self.cpus[cpu];
             log.home = u32::try_from(cpu).expect("a cpu is below 2^16");
-            log.node = match *head {
-                Some(head) => self.rings.insert_before(0, head, task),
-                None => *head.insert(self.rings.insert_alone(0, task)),
-            };
+            self.links.push(&mut self.cpus[cpu].0, task);
         }
         log.quanta += quanta;
         self.cpus[log.home as usize].1 += u64::from(quanta);
@@ -81,16 +76,14 @@ impl Frontlogs {
         cpu: CpuId,
         can_run: impl Fn(TaskId) -> bool,
     ) -> Option<TaskId> {
-        let head = self.cpus[cpu].0?;
-        let node = self.rings.iter_from(head).find(|&node| can_run(*self.rings.get(node)))?;
-        let task = *self.rings.get(node);
-        self.cpus[cpu].0 = Some(self.rings.next(node));
+        let task = self.links.iter(self.cpus[cpu].0).find(|&task| can_run(task))?;
+        self.cpus[cpu].0 = Some(self.links.next(task));
         let log = &mut tasks[task.index()].frontlog;
         log.quanta -= 1;
         self.cpus[cpu].1 -= 1;
         self.total -= 1;
         if log.quanta == 0 {
-            self.retire(log);
+            self.retire(tasks, task);
         }
         Some(task)
     }
@@ -101,16 +94,12 @@ impl Frontlogs {
         if log.quanta > 0 {
             self.cpus[log.home as usize].1 -= u64::from(log.quanta);
             self.total -= u64::from(log.quanta);
-            self.retire(log);
+            self.retire(tasks, task);
         }
     }
 
-    fn retire(&mut self, log: &mut Frontlog) {
-        let (head, _) = &mut self.cpus[log.home as usize];
-        let next = self.rings.remove(0, log.node);
-        if *head == Some(log.node) {
-            *head = next;
-        }
-        *log = Frontlog::NONE;
+    fn retire(&mut self, tasks: &mut [Shared], task: TaskId) {
+        let log = core::mem::replace(&mut tasks[task.index()].frontlog, Frontlog::NONE);
+        self.links.remove(&mut self.cpus[log.home as usize].0, task);
     }
 }
