@@ -89,6 +89,7 @@ fn bad_input_is_refused_by_name() {
     refuses(&fixed(&["--weights", "1", "--quanta", "-1"]), "-1");
     refuses(&["simulate", "--policy", "best", "--weights", "1"], "round-robin");
     refuses(&["simulate", "--policy", "vtrr", "--weights", "1,1", "--cpus", "2"], "one cpu only");
+    refuses(&fixed(&["--weights", "1", "--duration", "1s"]), "--duration");
     refuses(&["simulate"], "--weights");
     refuses(&["simulate", "nowhere.toml"], "nowhere.toml");
     refuses(&["simulate", "rt-app/mp3-short.json"], "tasks.AudioTick.cpus");

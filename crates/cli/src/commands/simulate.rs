@@ -162,6 +162,9 @@ impl Args {
     }
 
     fn simulate_weights(&self, weights: &str) -> anyhow::Result<Report> {
+        if let Some(option) = self.overrides.of_files() {
+            bail!("{option} is for workload files: --weights goes on for --quanta N quanta");
+        }
         let cpus = self.overrides.cpus.unwrap_or(1);
         ensure!(
             (1..=Setup::MAX_CPUS).contains(&cpus),

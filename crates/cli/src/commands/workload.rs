@@ -31,6 +31,16 @@ pub(crate) struct Overrides {
 }
 
 impl Overrides {
+    /// An option that was given and means nothing without a file.
+    pub(crate) fn of_files(&self) -> Option<&'static str> {
+        match self {
+            Overrides { quantum: Some(_), .. } => Some("--quantum"),
+            Overrides { duration: Some(_), .. } => Some("--duration"),
+            Overrides { ignore, .. } if !ignore.is_empty() => Some("--ignore"),
+            _ => None,
+        }
+    }
+
     /// The workload in the file at `path`: TOML of our own (`.toml`), rt-app's JSON (`.json`), or
     /// a recording by perf sched (anything else).
     pub(crate) fn load(&self, path: &Path) -> anyhow::Result<Workload> {

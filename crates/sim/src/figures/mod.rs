@@ -274,7 +274,7 @@ pub struct Report {
 #[non_exhaustive]
 pub enum FigureError {
     /// A file or directory.
-    #[error("cannot {verb} {path}: {source}")]
+    #[error("cannot {verb} {path}")]
     File {
         /// What was tried.
         verb: &'static str,
