@@ -1,11 +1,12 @@
 //! The event queue: what is due next.
 //!
 //! A radix heap on digits of eight bits, kept in lists through the entries themselves, which their
-//! owner keeps beside what else he knows of them ([`Entries`]). Time never goes back, so an entry only needs to be told from the current time by its highest differing
-//! digit: that digit's place is its *level*, its value its *slot*. The earliest entry is in the
-//! first slot of the lowest level; when a slot of a higher level is opened, its earliest time
-//! becomes the current time and the rest falls to lower levels. An entry falls at most once per
-//! level: O(1) for all that a simulation does.
+//! owner keeps beside what else he knows of them ([`Entries`]). Time never goes back, so an entry
+//! only needs to be told from the current time by its highest differing digit: that digit's place
+//! is its *level*, its value its *slot*. The earliest entry is in the first slot of the lowest
+//! level; when a slot of a higher level is opened, its earliest time becomes the current time and
+//! the rest falls to lower levels. An entry falls at most once per level: O(1) for all that a
+//! simulation does.
 
 use prorata::Nanos;
 
