@@ -20,6 +20,7 @@ mod options;
 mod policies;
 mod record;
 mod shared;
+mod socket;
 mod stats;
 mod weight;
 
@@ -79,7 +80,7 @@ fn run(options: &Options) -> Result<()> {
 fn schedule(options: &Options, shutdown: &AtomicBool) -> Result<bool> {
     let mut object = MaybeUninit::uninit();
     let mut loaded = policies::load(options, &mut object)?;
-    let weights = weight::Server::start()?;
+    let mut socket = weight::listen()?;
     let statistics = StatsServer::new(stats::server_data()).launch()?;
     let mut recorder = match &options.record {
         Some(path) => {
@@ -92,11 +93,11 @@ fn schedule(options: &Options, shutdown: &AtomicBool) -> Result<bool> {
     let (answers, requests) = statistics.channels();
     let turn = if recorder.is_some() { TURN_OF_RECORDING } else { TURN };
     while !shutdown.load(Ordering::Relaxed) && !loaded.exited() {
-        weights.wait(turn);
+        socket.wait(turn);
         while requests.try_recv().is_ok() {
             answers.send(stats::Metrics::read(&loaded.memory()))?;
         }
-        weights.serve(loaded.as_mut());
+        socket.serve(|request, peer| weight::answer(request, peer, loaded.as_mut()));
         if let Some(recorder) = &mut recorder {
             recorder.catch_up(&loaded.memory())?;
         }

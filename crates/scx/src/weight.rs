@@ -8,19 +8,15 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::time::Duration;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::policies::{KEEP, Loaded};
+use crate::socket::{Peer, Socket};
 
 const SOCKET: &str = "/run/scx_prorata.sock";
-/// A client that does not say what it wants must not keep the loader.
-const PATIENCE: Duration = Duration::from_millis(200);
-const CAP_SYS_NICE: u64 = 1 << 23;
 
 /// Set or get the weights of tasks.
 #[derive(Debug, clap::Subcommand)]
@@ -90,52 +86,12 @@ impl Weights {
 }
 
 /// The loader's end.
-pub(crate) struct Server(UnixListener);
-
-impl Server {
-    pub(crate) fn start() -> Result<Server> {
-        // Left behind by a loader that was killed: only one can be loaded, and that is us.
-        let _ = fs::remove_file(SOCKET);
-        let listener =
-            UnixListener::bind(SOCKET).with_context(|| format!("cannot make {SOCKET}"))?;
-        listener.set_nonblocking(true)?;
-        // Everybody may ask; who may do what is decided for each.
-        fs::set_permissions(SOCKET, fs::Permissions::from_mode(0o666))?;
-        Ok(Server(listener))
-    }
-
-    /// Waits until somebody asks, or a signal comes, but no longer than this.
-    pub(crate) fn wait(&self, longest: Duration) {
-        let mut asked = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let longest_ms = i32::try_from(longest.as_millis()).unwrap_or(i32::MAX);
-        // SAFETY: the pointer is to one live struct. How it ended does not matter: `serve` finds out.
-        unsafe { libc::poll(&raw mut asked, 1, longest_ms) };
-    }
-
-    /// Answers those who have asked.
-    pub(crate) fn serve(&self, loaded: &mut dyn Loaded) {
-        while let Ok((stream, _)) = self.0.accept() {
-            if let Err(error) = answer(&stream, loaded) {
-                // The client may have gone; it is told if it has not.
-                let _ = writeln!(&stream, "{error:#}");
-            }
-        }
-    }
+pub(crate) fn listen() -> Result<Socket> {
+    Socket::listen(Path::new(SOCKET))
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(SOCKET);
-    }
-}
-
-fn answer(mut stream: &UnixStream, loaded: &mut dyn Loaded) -> Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let client = Client::of(stream)?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line)?;
+/// The loader's answer to a request.
+pub(crate) fn answer(line: &str, peer: &Peer, loaded: &mut dyn Loaded) -> Result<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let &[kind, id, weight] = &words[..] else { bail!("'{}' is no request", line.trim()) };
     let (id, weight): (u32, u32) = (id.parse()?, weight.parse()?);
@@ -146,7 +102,7 @@ fn answer(mut stream: &UnixStream, loaded: &mut dyn Loaded) -> Result<()> {
     for process in processes {
         for thread in threads(process) {
             if weight != KEEP {
-                client.may_change(process, thread, weight, loaded)?;
+                may_change(peer, process, thread, weight, loaded)?;
             }
             // A thread may end while we look.
             if let Ok(weight) = loaded.weight_call(thread, weight) {
@@ -155,59 +111,30 @@ fn answer(mut stream: &UnixStream, loaded: &mut dyn Loaded) -> Result<()> {
         }
     }
     ensure!(!answer.is_empty(), "the tasks of {kind} {id} are not scheduled by scx_prorata");
-    stream.write_all((answer + "ok\n").as_bytes())?;
+    Ok(answer + "ok\n")
+}
+
+/// As `setpriority` decides.
+fn may_change(
+    peer: &Peer,
+    process: u32,
+    thread: u32,
+    weight: u32,
+    loaded: &mut dyn Loaded,
+) -> Result<()> {
+    if peer.capable {
+        return Ok(());
+    }
+    ensure!(
+        uids(process)?.contains(&peer.uid),
+        "process {process} is another user's: changing its weight needs CAP_SYS_NICE (root)"
+    );
+    let now = loaded.weight_call(thread, KEEP).unwrap_or(0);
+    ensure!(
+        weight != 0 && weight <= now,
+        "raising a weight (of thread {thread}, now {now}) needs CAP_SYS_NICE (root)"
+    );
     Ok(())
-}
-
-/// Who asks.
-struct Client {
-    uid: u32,
-    capable: bool,
-}
-
-impl Client {
-    fn of(stream: &UnixStream) -> Result<Client> {
-        let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
-        let mut length = u32::try_from(size_of_val(&credentials))?;
-        // SAFETY: the kernel fills in a struct of the length that it is told.
-        let result = unsafe {
-            libc::getsockopt(
-                stream.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_PEERCRED,
-                (&raw mut credentials).cast(),
-                &raw mut length,
-            )
-        };
-        ensure!(result == 0, "the kernel does not say who asks");
-        let status = fs::read_to_string(format!("/proc/{}/status", credentials.pid))?;
-        let effective = field(&status, "CapEff:").context("no capabilities in /proc")?;
-        let capabilities = u64::from_str_radix(effective, 16)?;
-        Ok(Client { uid: credentials.uid, capable: capabilities & CAP_SYS_NICE != 0 })
-    }
-
-    /// As `setpriority` decides.
-    fn may_change(
-        &self,
-        process: u32,
-        thread: u32,
-        weight: u32,
-        loaded: &mut dyn Loaded,
-    ) -> Result<()> {
-        if self.capable {
-            return Ok(());
-        }
-        ensure!(
-            uids(process)?.contains(&self.uid),
-            "process {process} is another user's: changing its weight needs CAP_SYS_NICE (root)"
-        );
-        let now = loaded.weight_call(thread, KEEP).unwrap_or(0);
-        ensure!(
-            weight != 0 && weight <= now,
-            "raising a weight (of thread {thread}, now {now}) needs CAP_SYS_NICE (root)"
-        );
-        Ok(())
-    }
 }
 
 /// Real and effective user.
@@ -217,10 +144,6 @@ fn uids(process: u32) -> Result<[u32; 2]> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).context("no uid")?;
     let mut ids = line.split_whitespace().map_while(|id| id.parse().ok());
     Ok([ids.next().context("no uid")?, ids.next().context("no uid")?])
-}
-
-fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
 fn processes(kind: &str, id: u32) -> Result<Vec<u32>> {

@@ -45,6 +45,17 @@ static __always_inline void begin(u64 now)
 		shared->now_ns = now;
 }
 
+/*
+ * Kernel threads and our loader serve everybody: when they wake they do not queue, since a task that
+ * comes and goes fifty times a second disturbs the shares of a few others. One that runs on and on
+ * does queue. They take the cpu away where that does the least harm, from the lightest task: others
+ * make up for it later, but not a task that is entitled to a whole cpu.
+ */
+static bool serves_everybody(const struct task_struct *p)
+{
+	return (p->flags & PF_KTHREAD) || p->tgid == loader;
+}
+
 s32 BPF_STRUCT_OPS(prorata_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	u32 index;
@@ -56,6 +67,8 @@ s32 BPF_STRUCT_OPS(prorata_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		return cpu >= 0 ? cpu : prev_cpu;
 	}
 	index = find_idle(index_of(prev_cpu), false);
+	if (index == NIL && serves_everybody(p))
+		index = find_lightest(index_of(prev_cpu));
 	return index == NIL ? prev_cpu : cpu_of(index);
 }
 
@@ -103,12 +116,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	bool confined = is_confined(p), was_picked;
 	struct slot __arena *slot;
 
-	/*
-	 * Kernel threads and our loader serve everybody: they do not queue, since a task that comes
-	 * and goes fifty times a second disturbs the shares of a few others. One that runs on and
-	 * on does queue.
-	 */
-	if (((p->flags & PF_KTHREAD) || p->tgid == loader) && (enq_flags & SCX_ENQ_WAKEUP)) {
+	if (serves_everybody(p) && (enq_flags & SCX_ENQ_WAKEUP)) {
 		__sync_fetch_and_add(&shared->stats.bypassed, 1);
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, enq_flags | SCX_ENQ_PREEMPT);
 		return;

@@ -227,4 +227,28 @@ global_fn u32 find_idle(u32 home, u32 confined)
 	return NIL;
 }
 
+/* The weight of the task that the policy runs on a cpu; 0 if there is none. */
+static u32 weight_on(u32 cpu)
+{
+	u32 id = shared->cpu[cpu & (MAX_CPUS - 1)].task;
+
+	return id == NIL ? 0 : slots[id].weight;
+}
+
+/* The cpu whose task weighs least, `home` if none weighs less than the one there. */
+global_fn u32 find_lightest(u32 home)
+{
+	u32 cpu, lightest = home, least = weight_on(home);
+
+	bpf_for(cpu, 0, cpus_in_use) {
+		u32 weight = weight_on(cpu);
+
+		if (weight < least) {
+			least = weight;
+			lightest = cpu;
+		}
+	}
+	return lightest;
+}
+
 #endif
