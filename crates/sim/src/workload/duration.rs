@@ -2,7 +2,7 @@
 
 use prorata::Nanos;
 
-use super::LONGEST_NS;
+use super::{LONGEST_H, LONGEST_NS};
 
 const UNITS: [(&str, u64); 7] = [
     ("ns", 1),
@@ -22,8 +22,7 @@ pub fn parse_duration(text: &str) -> Result<Nanos, String> {
     exact(text.trim()).ok_or_else(|| {
         format!(
             "'{text}' is no length of time: write a number with a unit, as 5ms, 1.5s or 250us \
-             (ns, us, ms, s, min, h; at most {} days)",
-            LONGEST_NS / 86_400_000_000_000
+             (ns, us, ms, s, min, h; at most {LONGEST_H}h)"
         )
     })
 }

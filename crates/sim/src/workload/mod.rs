@@ -46,6 +46,8 @@ impl std::error::Error for WorkloadError {}
 
 /// No length of time is above this (about 2.3 years): sums of a few never overflow.
 pub const LONGEST_NS: Nanos = 1 << 56;
+/// The same in whole hours, for people.
+const LONGEST_H: Nanos = LONGEST_NS / 3_600_000_000_000;
 /// Most tasks of a workload.
 pub const MAX_TASKS: u64 = 1 << 24;
 
@@ -293,7 +295,7 @@ impl Workload {
     pub fn check(&self) -> Result<(), String> {
         self.machine.check()?;
         if self.duration_ns == 0 || self.duration_ns > LONGEST_NS {
-            return Err("the duration must be between 1 ns and 833 days".into());
+            return Err(format!("the duration must be between 1ns and {LONGEST_H}h"));
         }
         let tasks = self.tasks();
         if tasks == 0 {
