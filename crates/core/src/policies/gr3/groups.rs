@@ -2,8 +2,12 @@
 //!
 //! Groups stand in order of decreasing weight, ties in increasing order σ. With V = W + 1 and
 //! consecutive groups i and i+1, the well-ordering condition (USENIX'05 eq. 2) is
-//! V_i/Φ_i ≤ V_{i+1}/Φ_{i+1}. The list keeps `lead_i = V_i·Φ_{i+1} − V_{i+1}·Φ_i` up to date, two
-//! additions a choice; the pair is *violated* exactly if its lead is positive.
+//! V_i/Φ_i ≤ V_{i+1}/Φ_{i+1}; otherwise the pair is *violated*. The list keeps
+//! `slack_i = V_{i+1}·Φ_i − (V_i + 1)·Φ_{i+1}` up to date, two additions a choice: whether the pair
+//! will be violated after the next choice of group i, so that this choice knows at once where to go
+//! from there.
+
+use core::hint::select_unpredictable;
 
 use crate::queue::NodeId;
 
@@ -43,14 +47,28 @@ pub(super) struct Rules {
 /// Orders that a 32-bit weight can have.
 pub(super) const ORDERS: usize = 32;
 
+/// Where a ring stands, and what the next choice needs to know of it at once: a choice that follows
+/// another one in the same ring would else wait for what that has stored in its slots.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor {
+    /// The current task's deficit, as in its slot, unless the group's next choice needs care.
+    pub(super) deficit: u64,
+    /// The current task.
+    pub(super) current: NodeId,
+    /// The task after it, unless the group's next choice needs care.
+    pub(super) next: NodeId,
+}
+
+/// Beside the place before the current group's: the next choice needs care. So high that no group is
+/// found there by mistake.
+const CARE: usize = ORDERS;
+
 /// A group: the tasks of one order σ. A cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct Group {
-    /// V_i·Φ_{i+1} − V_{i+1}·Φ_i with the next group of the list; 0 for the last group.
-    lead: i64,
-    /// Φ_{i+1}; 0 for the last group.
-    next_weight: u64,
+    /// V_{i+1}·Φ_i − (V_i + 1)·Φ_{i+1} with the next group of the list; 0 for the last group.
+    slack: i64,
     /// Φ: the effective weights of the tasks, times the denominator of the cap.
     /// Invariant: decreasing along the list.
     weight: u64,
@@ -60,31 +78,32 @@ pub(super) struct Group {
     plain: u64,
     /// Tasks that are capped.
     capped: u32,
-    /// The current task of the ring.
-    pub(super) current: NodeId,
-    /// A quantum in the units of the tasks' deficits, 2^σ; 0 if some task is capped, since those
-    /// count in other units.
+    pub(super) cursor: Cursor,
+    /// A quantum in the units of the tasks' deficits, 2^σ; [`Group::CARE`], which no deficit reaches,
+    /// if the group's next choice needs care: what the cursor knows may have changed, or some task
+    /// is capped, since those count in other units.
     pub(super) one: u64,
     /// σ.
     pub(super) order: u8,
 }
 
 impl Group {
+    const CARE: u64 = u64::MAX;
     const SENTINEL: Group = Group {
-        lead: 0,
-        next_weight: 0,
+        slack: 0,
         weight: 0,
         work: 0,
         plain: 0,
         capped: 0,
-        current: 0,
-        one: 0,
+        cursor: Cursor { deficit: 0, current: 0, next: 0 },
+        one: Group::CARE,
         order: 0,
     };
 
     /// The group of order `order` that holds nothing yet, whose first task is in node `current`.
     pub(super) fn new(order: u8, current: NodeId) -> Group {
-        Group { order, current, one: 1 << order, work: 1, ..Group::SENTINEL }
+        let cursor = Cursor { current, ..Group::SENTINEL.cursor };
+        Group { order, cursor, work: 1, ..Group::SENTINEL }
     }
 
     /// The group of order `order` whose only task, of `weight`, is in node `current`; 0 stands for a
@@ -103,14 +122,14 @@ impl Group {
     pub(super) fn count(&mut self, weight: u32) {
         self.plain += u64::from(weight);
         self.capped += u32::from(weight == 0);
-        self.set_one();
+        self.take_care();
     }
 
     /// A task of `weight` is in the group no longer; 0 stands for a capped one.
     pub(super) fn uncount(&mut self, weight: u32) {
         self.plain -= u64::from(weight);
         self.capped -= u32::from(weight == 0);
-        self.set_one();
+        self.take_care();
     }
 
     /// The group is not charged for one of its quanta after all. [`Groups::update`] or
@@ -119,8 +138,29 @@ impl Group {
         self.work -= u64::from(self.work > 1);
     }
 
-    fn set_one(&mut self) {
-        self.one = if self.capped == 0 { 1 << self.order } else { 0 };
+    /// The ring goes on from `node`.
+    pub(super) fn set_current(&mut self, node: NodeId) {
+        self.cursor.current = node;
+        self.take_care();
+    }
+
+    /// The group's next choice needs care.
+    pub(super) fn take_care(&mut self) {
+        self.one = Group::CARE;
+    }
+
+    /// The task in node `from`, if it was the one after the current one, is so no longer, but that
+    /// in `to`.
+    pub(super) fn relink(&mut self, from: NodeId, to: NodeId) {
+        if self.cursor.next == from {
+            self.cursor.next = to;
+        }
+    }
+
+    /// A task was chosen with care, and the ring is at `cursor` now.
+    pub(super) fn go_on_from(&mut self, cursor: Cursor) {
+        self.cursor = cursor;
+        self.one = if self.capped == 0 { 1 << self.order } else { Group::CARE };
     }
 
     /// True if this group stands before `other` in the list.
@@ -128,9 +168,9 @@ impl Group {
         (other.weight, self.order) < (self.weight, other.order)
     }
 
-    fn relead(&mut self, next: &Group) {
-        self.lead = lead(self, next);
-        self.next_weight = next.weight;
+    /// True if the pair of this group and `next`, the next one of the list, is violated.
+    fn is_ahead_of(&self, next: &Group) -> bool {
+        self.slack.wrapping_add_unsigned(next.weight) < 0
     }
 
     /// Φ under a cap of `feasible`/`cpus`.
@@ -149,15 +189,14 @@ pub(super) struct Groups {
     /// for the ends.
     list: [Group; ORDERS + 2],
     len: usize,
-    /// The place before the current group's.
+    /// The place before the current group's, below [`ORDERS`]; and [`CARE`] more if the next choice
+    /// needs care: the list is fresh, or a pair is violated beside the one before the current group
+    /// and the rule for resuming asks.
     before: usize,
     /// Where the group of each order stands; 0 for none.
     place: [u8; ORDERS],
     /// Nothing has been chosen since the list was last empty: there is no work to rescale.
     pub(super) fresh: bool,
-    /// The next choice needs no care: the list is not fresh, and no pair is violated but the one
-    /// before the current group, or else the rule for resuming does not ask.
-    pub(super) steady: bool,
     /// `before` is to be found anew.
     changed: bool,
     /// Before the change at hand: the work of all groups, and their weight.
@@ -185,8 +224,10 @@ pub(super) fn scaled(a: u64, b: u64, c: u64) -> (u64, u64) {
 pub(super) struct Turn<'a> {
     previous: &'a mut Group,
     pub(super) group: &'a mut Group,
-    place: usize,
+    next_weight: u64,
     before: &'a mut usize,
+    /// What `before` is after this choice.
+    onward: usize,
 }
 
 impl Turn<'_> {
@@ -194,10 +235,10 @@ impl Turn<'_> {
     #[inline(always)]
     pub(super) fn take(self) {
         self.group.work += 1;
-        // Leads are within a few times 2^56 of zero: see `Gr3`'s limits.
-        self.previous.lead = self.previous.lead.wrapping_sub_unsigned(self.previous.weight);
-        self.group.lead = self.group.lead.wrapping_add_unsigned(self.group.next_weight);
-        *self.before = if self.group.lead > 0 { self.place + 1 } else { 0 };
+        *self.before = self.onward;
+        // Slacks are within a few times 2^56 of zero: see `Gr3`'s limits.
+        self.previous.slack = self.previous.slack.wrapping_add_unsigned(self.previous.weight);
+        self.group.slack = self.group.slack.wrapping_sub_unsigned(self.next_weight);
     }
 }
 
@@ -207,39 +248,43 @@ impl Groups {
             rules,
             list: [Group::SENTINEL; ORDERS + 2],
             len: 0,
-            before: 0,
+            before: CARE,
             place: [0; ORDERS],
             fresh: true,
-            steady: false,
             changed: false,
             total: (0, 0),
         }
     }
 
-    /// After a choice that was not steady: restores the order of work before the round starts over.
+    /// The place before the current group's.
+    fn before(&self) -> usize {
+        self.before & !CARE
+    }
+
+    /// After a choice with care: restores the order of work before the round starts over.
     pub(super) fn settle(&mut self) {
         self.fresh = false;
-        let until_ordered = self.rules.resume == Resume::UntilOrdered;
-        if until_ordered && self.before == 0 {
-            self.before = self.after_last_violated();
+        if self.rules.resume == Resume::UntilOrdered {
+            let resumed = if self.before == 0 { self.after_last_violated() } else { self.before };
+            self.before = if resumed == 0 { 0 } else { resumed | CARE };
         }
-        self.steady = !until_ordered || self.before == 0;
     }
 
     fn keep(&mut self, order: usize) {
-        self.before = usize::from(self.place[order]).saturating_sub(1);
+        self.before = usize::from(self.place[order]).saturating_sub(1) | CARE;
     }
 
-    /// Before a choice that is not steady: the changes since the last one decide where to go on.
+    /// Before a choice with care: the changes since the last one decide where to go on.
     pub(super) fn catch_up(&mut self) {
         if core::mem::take(&mut self.changed) {
-            self.before = self.after_last_violated();
+            self.before = self.after_last_violated() | CARE;
         }
     }
 
     /// The place of the first group of the last violated pair; 0 if there is none.
     fn after_last_violated(&self) -> usize {
-        self.live().iter().rposition(|group| group.lead > 0).map_or(0, |index| index + 1)
+        let mut pairs = self.list[1..self.len + 2].windows(2);
+        pairs.rposition(|pair| pair[0].is_ahead_of(&pair[1])).map_or(0, |index| index + 1)
     }
 
     /// Total of the groups' work.
@@ -247,20 +292,30 @@ impl Groups {
         self.live().iter().map(|group| group.work.saturating_sub(1)).sum()
     }
 
-    /// The current group's turn; that of a sentinel if the list is empty.
+    /// The current group's turn, unless it needs care.
     #[inline(always)]
-    pub(super) fn turn(&mut self) -> Turn<'_> {
-        // The mask changes nothing; it saves the bounds checks.
-        let place = self.before & (ORDERS - 1);
-        debug_assert_eq!(place, self.before);
+    pub(super) fn turn(&mut self) -> Option<Turn<'_>> {
+        let place = self.before;
+        (place < CARE).then(|| self.turn_at(place))
+    }
+
+    /// The current group's turn; that of a sentinel if the list is empty.
+    pub(super) fn turn_with_care(&mut self) -> Turn<'_> {
+        self.turn_at(self.before())
+    }
+
+    #[inline(always)]
+    fn turn_at(&mut self, place: usize) -> Turn<'_> {
         let Groups { list, before, .. } = self;
-        let [previous, group, ..] = &mut list[place..] else { unreachable!("a list of 34") };
-        Turn { previous, group, place, before }
+        let [previous, group, next, ..] = &mut list[place..] else { unreachable!("a list of 34") };
+        // Which it is is as good as random: no branch.
+        let onward = select_unpredictable(group.slack < 0, place + 1, 0);
+        Turn { previous, group, next_weight: next.weight, before, onward }
     }
 
     /// The current nodes of all groups, in list order.
     pub(super) fn currents(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.live().iter().map(|group| group.current)
+        self.live().iter().map(|group| group.cursor.current)
     }
 
     /// The group of `order`, if any task is in it.
@@ -318,7 +373,7 @@ impl Groups {
         let weight = group.weight;
         let stays = (place == 1 || previous.precedes(group)) && group.precedes(next);
         let remainder = if weight == old_weight {
-            self.relead(place);
+            self.reslack(place);
             (0, 1)
         } else if stays {
             self.rescale(place, old_weight)
@@ -348,7 +403,7 @@ impl Groups {
             }
         }
         self.retain(|group| out[usize::from(group.order)].is_none());
-        self.relead_all();
+        self.reslack_all();
         for &(group, old_weight) in out.iter().rev().flatten().filter(|(g, _)| g.weight > 0) {
             self.put_back(group, old_weight);
         }
@@ -364,7 +419,7 @@ impl Groups {
         (place..self.len).for_each(|to| self.move_group(to + 1, to));
         self.list[self.len] = Group::SENTINEL;
         self.len -= 1;
-        self.relead(place);
+        self.reslack(place);
     }
 
     fn retain(&mut self, keep: impl Fn(&Group) -> bool) {
@@ -421,7 +476,7 @@ impl Groups {
                 (self.list[place].work, remainder) = self.work_by_own(place, old_weight);
             }
         }
-        self.relead(place);
+        self.reslack(place);
         remainder
     }
 
@@ -458,7 +513,7 @@ impl Groups {
     }
 
     /// Lowers every group's work (but that of the group at `except`, which is about to be set) by
-    /// c·Φ for one integer c. Every lead and every later rescaling keeps its value, so no decision
+    /// c·Φ for one integer c. Every slack and every later rescaling keeps its value, so no decision
     /// changes.
     fn renormalise(&mut self, except: usize) {
         let others = (1..=self.len).filter(|&place| place != except);
@@ -469,31 +524,31 @@ impl Groups {
         }
     }
 
-    /// The group at `place` is another one: computes its lead and that of the one before it anew.
-    fn relead(&mut self, place: usize) {
+    /// The group at `place` is another one: computes its slack and that of the one before it anew.
+    fn reslack(&mut self, place: usize) {
         if let [previous, group, next] = &mut self.list[place - 1..place + 2] {
-            previous.relead(group);
-            group.relead(next);
+            previous.slack = slack(previous, group);
+            group.slack = slack(group, next);
         }
     }
 
-    fn relead_all(&mut self) {
-        (1..=self.len).for_each(|place| self.relead(place));
+    fn reslack_all(&mut self) {
+        (1..=self.len).for_each(|place| self.reslack(place));
     }
 
     fn current_order(&self) -> usize {
-        usize::from(self.list[self.before + 1].order)
+        usize::from(self.list[self.before() + 1].order)
     }
 
     /// Where to go on after a change, when the group of `order` was current. The paper restarts at
     /// the largest group, which starves the small ones when tasks come and go every quantum: the
     /// step that a violated pair owes to its second group is forgotten each time.
     fn resume(&mut self, order: usize, removal: bool) {
-        self.steady = false;
+        self.before |= CARE;
         match self.rules.resume {
             Resume::UntilOrdered | Resume::Violated => self.changed = true,
             Resume::LargestOnRemoval if !removal => self.keep(order),
-            Resume::Largest | Resume::LargestOnRemoval => self.before = 0,
+            Resume::Largest | Resume::LargestOnRemoval => self.before = CARE,
             Resume::Current => self.keep(order),
         }
         if self.len == 0 {
@@ -502,20 +557,19 @@ impl Groups {
     }
 }
 
-/// The lead of `group` over `next`. The products may be up to 2^119, but a pair is out of order by a
-/// few quanta of either group at most, so their difference is far below 2^63 and comes out right
+/// The slack of `group` before `next`. The products may be up to 2^119, but a pair is out of order by
+/// a few quanta of either group at most, so their difference is far below 2^63 and comes out right
 /// modulo 2^64.
-fn lead(group: &Group, next: &Group) -> i64 {
-    let lead =
-        group.work.wrapping_mul(next.weight).wrapping_sub(next.work.wrapping_mul(group.weight));
-    let lead = lead.cast_signed();
-    debug_assert_eq!(i128::from(lead), exact_lead(group, next));
-    lead
+fn slack(group: &Group, next: &Group) -> i64 {
+    let due = next.work.wrapping_mul(group.weight);
+    let slack = due.wrapping_sub((group.work + 1).wrapping_mul(next.weight)).cast_signed();
+    debug_assert_eq!(i128::from(slack), exact_slack(group, next));
+    slack
 }
 
-fn exact_lead(group: &Group, next: &Group) -> i128 {
+fn exact_slack(group: &Group, next: &Group) -> i128 {
     let product = |work: u64, weight: u64| i128::from(work) * i128::from(weight);
-    product(group.work, next.weight) - product(next.work, group.weight)
+    product(next.work, group.weight) - product(group.work + 1, next.weight)
 }
 
 #[cfg(test)]
@@ -534,7 +588,7 @@ mod tests {
     }
 
     fn choose(groups: &mut Groups) {
-        groups.turn().take();
+        groups.turn_with_care().take();
         groups.settle();
     }
 
@@ -543,7 +597,7 @@ mod tests {
         let weights = [700, 31, 500, 1, 90];
         let (mut plain, mut lowered) = (groups(&weights), groups(&weights));
         for step in 0..20_000u64 {
-            assert_eq!(plain.before, lowered.before, "step {step}");
+            assert_eq!(plain.before(), lowered.before(), "step {step}");
             choose(&mut plain);
             choose(&mut lowered);
             lowered.renormalise(0);
@@ -564,7 +618,7 @@ mod tests {
         for place in 1..=3 {
             groups.list[place].work += (1 << 58) * groups.list[place].weight;
         }
-        groups.relead_all();
+        groups.reslack_all();
         groups.get(2).unwrap().plain = 1 << 40;
         groups.fresh = false;
         groups.update(2, (u64::MAX, 1));
@@ -572,13 +626,13 @@ mod tests {
     }
 
     #[test]
-    fn leads_are_what_they_say() {
+    fn slacks_are_what_they_say() {
         let mut groups = groups(&[12, 8, 40, 3]);
         for _ in 0..1000 {
             choose(&mut groups);
             let live = groups.live();
             for pair in live.windows(2) {
-                assert_eq!(i128::from(pair[0].lead), exact_lead(&pair[0], &pair[1]));
+                assert_eq!(i128::from(pair[0].slack), exact_slack(&pair[0], &pair[1]));
                 assert!(pair[1].precedes(&pair[0]) != pair[0].precedes(&pair[1]));
             }
         }

@@ -91,7 +91,7 @@ mod groups;
 mod readjust;
 
 use frontlogs::{Frontlog, Frontlogs};
-use groups::{Group, Groups, ORDERS, Remainder, Rules};
+use groups::{Cursor, Group, Groups, ORDERS, Remainder, Rules};
 pub use groups::{Rescale, Resume};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -339,24 +339,24 @@ impl Gr3 {
     /// The decision in the usual case; `None`, with nothing changed, if this is another one.
     #[inline(always)]
     fn choose_fast(&mut self) -> Option<u32> {
-        if !self.groups.steady {
-            return None;
-        }
-        let turn = self.groups.turn();
-        let (one, current) = (turn.group.one, turn.group.current);
-        let (slot, next) = self.rings.visit(current)?;
+        let turn = self.groups.turn()?;
+        let (one, cursor) = (turn.group.one, turn.group.cursor);
+        let (ahead, after) = self.rings.visit(cursor.next)?;
+        let allotted = ahead.deficit.wrapping_add(u64::from(ahead.weight));
         // Whether a task has a second quantum is as good as random: no branch.
-        let stays = slot.deficit >= one;
-        let node = select_unpredictable(stays, current, next);
-        let (slot, _) = self.rings.visit(node)?;
+        let stays = cursor.deficit >= one;
+        let current = select_unpredictable(stays, cursor.current, cursor.next);
+        let (slot, _) = self.rings.visit(current)?;
         let task = slot.task;
-        if one == 0 || task & UNREADY != 0 {
+        if task & UNREADY != 0 {
             return None;
         }
-        let allotment = select_unpredictable(stays, 0, u64::from(slot.weight));
-        slot.deficit = slot.deficit + allotment - one;
-        debug_assert!(slot.deficit < 2 * one);
-        turn.group.current = node;
+        let deficit = select_unpredictable(stays, cursor.deficit, allotted).checked_sub(one)?;
+        let next = select_unpredictable(stays, cursor.next, after);
+        slot.deficit = deficit;
+        turn.group.cursor = Cursor { deficit, current, next };
+        debug_assert!(deficit < 2 * one);
+        debug_assert_eq!(next, self.rings.next(current));
         turn.take();
         Some(task)
     }
@@ -368,12 +368,12 @@ impl Gr3 {
         while self.runnable > 0 {
             self.groups.catch_up();
             let cap = self.cap.fraction();
-            let turn = self.groups.turn();
-            let (order, current) = (turn.group.order, turn.group.current);
+            let turn = self.groups.turn_with_care();
+            let (order, current) = (turn.group.order, turn.group.cursor.current);
             let (slot, next) = self.rings.visit(current).expect("a group has a current task");
             let stays = slot.deficit >= slot.units(order, cap).0;
-            let node = if stays { current } else { next };
-            let slot = self.rings.get_mut(node);
+            let current = if stays { current } else { next };
+            let (slot, next) = self.rings.visit(current).expect("a ring goes on");
             if slot.task & UNREADY != 0 {
                 let task = slot.id();
                 self.make_ready(task);
@@ -382,7 +382,7 @@ impl Gr3 {
             let (one, allotment) = slot.units(order, cap);
             slot.deficit = slot.deficit + if stays { 0 } else { allotment } - one;
             debug_assert!(slot.deficit < 2 * one);
-            turn.group.current = node;
+            turn.group.go_on_from(Cursor { deficit: slot.deficit, current, next });
             let task = slot.task;
             turn.take();
             self.groups.settle();
@@ -400,6 +400,11 @@ impl Gr3 {
         if self.cap.exceeded_by(weight) { self.cap.order() } else { weight.order() }
     }
 
+    /// The group of a queued task, which is of `order`.
+    fn group(&mut self, order: u32) -> &mut Group {
+        self.groups.get(order).expect("a queued task has a group")
+    }
+
     /// Puts `task` into the ring of its group, before node `at` or else before the current task.
     /// Returns false if there is no such group yet: then [`Gr3::new_group`] is to be put into the list.
     fn enter_ring(&mut self, task: TaskId, flags: u32, at: Option<NodeId>) -> bool {
@@ -411,7 +416,7 @@ impl Gr3 {
         let exists = group.is_some();
         self.tasks[task.index()].node = match group {
             Some(group) if !group.is_empty() => {
-                let at = at.unwrap_or(group.current);
+                let at = at.unwrap_or(group.cursor.current);
                 group.count(weight);
                 self.rings.insert_before(order as usize, at, slot)
             }
@@ -420,7 +425,7 @@ impl Gr3 {
                 slot.deficit = slot.units(short, self.cap.fraction()).1;
                 let node = self.rings.insert_alone(order as usize, slot);
                 if let Some(group) = group {
-                    group.current = node;
+                    group.set_current(node);
                     group.count(weight);
                 }
                 node
@@ -443,25 +448,25 @@ impl Gr3 {
         let slot = *self.rings.get(node);
         let before = self.rings.previous(node);
         let after = self.rings.remove(order as usize, node);
-        let group = self.groups.get(order).expect("a queued task has a group");
+        let group = self.group(order);
         if !slot.is_pending() {
             group.uncount(slot.weight);
         }
-        if group.current == node
-            && let Some(first) = after
-        {
+        let Some(after) = after else { return false };
+        group.relink(node, after);
+        if group.cursor.current == node {
             self.make_current(order, before);
             if self.groups.fresh {
-                self.start_ring(order, first);
+                self.start_ring(order, after);
             }
         }
-        after.is_some()
+        true
     }
 
     /// Makes the task in `first` the first one of a ring that nothing was chosen from.
     fn start_ring(&mut self, order: u32, first: NodeId) {
-        let group = self.groups.get(order).expect("the group of a queued task");
-        group.current = first;
+        let group = self.groups.get(order).expect("a queued task has a group");
+        group.set_current(first);
         let slot = self.rings.get_mut(first);
         slot.deficit = slot.units(group.order, self.cap.fraction()).1;
     }
@@ -482,9 +487,10 @@ impl Gr3 {
         }
         // Under a cap the weights that it is made of and those of the groups must be the same.
         let later = !self.groups.fresh && self.cap == Cap::NONE;
-        match self.groups.get(weight.order()).filter(|_| later).map(|group| group.current) {
-            Some(current) => self.enter_later(task, flags, current),
-            None => self.enter(task, flags),
+        if later && self.groups.get(weight.order()).is_some() {
+            self.enter_later(task, flags);
+        } else {
+            self.enter(task, flags);
         }
         if self.has_several_cpus() && !self.groups.fresh {
             self.readjust();
@@ -508,14 +514,16 @@ impl Gr3 {
         }
     }
 
-    /// `task`, which becomes queued, will be a part of its group from its turn on, which comes before
-    /// that of the node `current`.
-    fn enter_later(&mut self, task: TaskId, flags: u32, current: NodeId) {
+    /// `task`, which becomes queued, will be a part of its group, which exists, from its turn on.
+    fn enter_later(&mut self, task: TaskId, flags: u32) {
         let known = &mut self.tasks[task.index()];
-        let order = known.weight.order() as usize;
+        let order = known.weight.order();
         let task = task.0 | flags | UNREADY;
         let slot = Slot { deficit: Slot::PENDING, weight: known.weight.get(), task };
-        known.node = self.rings.insert_before(order, current, slot);
+        let group = self.groups.get(order).expect("the group exists");
+        let current = group.cursor.current;
+        known.node = self.rings.insert_before(order as usize, current, slot);
+        group.relink(current, known.node);
     }
 
     /// The turn of `task` has come, and it is blocked or pending.
@@ -563,9 +571,8 @@ impl Gr3 {
             }
         }
         let slot = *self.rings.get(node);
-        let next = self.rings.remove(order as usize, node);
-        match next {
-            _ if slot.is_pending() => {}
+        match self.rings.remove(order as usize, node) {
+            Some(next) if slot.is_pending() => self.group(order).relink(node, next),
             Some(next) => self.discount(order, node, slot, next, refund),
             None => self.groups.delete(order),
         }
@@ -583,7 +590,7 @@ impl Gr3 {
         let Gr3 { groups, rings, cap, .. } = self;
         let refund = refund && !groups.fresh;
         let group = groups.get(order).expect("a queued task has a group");
-        let was_current = group.current == node;
+        let was_current = group.cursor.current == node;
         group.uncount(slot.weight);
         if refund && (was_current || slot.task & HELD != 0) {
             group.refund();
@@ -595,7 +602,7 @@ impl Gr3 {
                 group.count(heir.weight);
             }
             heir.deficit += heir.units(group.order, cap.fraction()).1;
-            group.current = next;
+            group.set_current(next);
         }
         groups.update(order, cap.fraction());
     }
@@ -605,7 +612,7 @@ impl Gr3 {
         if self.rings.get(node).is_pending() {
             self.count_in(order, node);
         }
-        self.groups.get(order).expect("a queued task has a group").current = node;
+        self.group(order).set_current(node);
     }
 
     /// `task` is blocked now: it stays queued until its turn, with at most one quantum of credit. If
@@ -620,7 +627,21 @@ impl Gr3 {
         let slot = self.rings.get_mut(node);
         debug_assert_eq!(slot.task & UNREADY, 0);
         slot.task |= UNREADY;
-        slot.deficit = slot.deficit.min(slot.units(order, self.cap.fraction()).0);
+        let one = slot.units(order, self.cap.fraction()).0;
+        if slot.deficit > one {
+            slot.deficit = one;
+            self.group(u32::from(order)).take_care();
+        }
+    }
+
+    /// `pick` unless it is a decision of the usual kind for the only cpu.
+    #[inline(never)]
+    fn pick_slowly(&mut self, cpu: CpuId) -> Option<TaskId> {
+        if self.has_several_cpus() {
+            self.pick_shared(cpu)
+        } else {
+            self.choose_slowly().map(TaskId)
+        }
     }
 
     /// `pick` for one of several cpus (MP-SCHEDULE, USENIX'05 §3.1).
@@ -785,12 +806,14 @@ impl Policy for Gr3 {
         self.flag_blocked(task);
     }
 
-    #[inline]
+    #[inline(always)]
     fn pick(&mut self, cpu: CpuId, _now_ns: Nanos) -> Option<TaskId> {
-        if self.has_several_cpus() {
-            return self.pick_shared(cpu);
+        if !self.has_several_cpus()
+            && let Some(task) = self.choose_fast()
+        {
+            return Some(TaskId(task));
         }
-        self.choose().map(TaskId)
+        self.pick_slowly(cpu)
     }
 
     /// A quantum that was granted is used up, however long the task ran: the group was charged when

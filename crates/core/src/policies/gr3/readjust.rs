@@ -28,7 +28,7 @@ impl Gr3 {
         let cpus = self.cpus.len();
         classes.cap(cpus, Search::fastest(cpus), &mut self.scratch, |order, members| {
             if let Some(group) = groups.get(order) {
-                let ring = rings.iter_from(group.current).map(|node| rings.get(node));
+                let ring = rings.iter_from(group.cursor.current).map(|node| rings.get(node));
                 let plain = ring.filter(|slot| slot.weight != 0);
                 members.extend(plain.map(|slot| tasks[slot.id().index()].weight));
             }
@@ -89,7 +89,7 @@ impl Gr3 {
         let Gr3 { groups, rings, tasks, capped, cap, .. } = self;
         for order in (cap.order()..32).rev() {
             let Some(group) = (missing > 0).then(|| groups.get(order)).flatten() else { continue };
-            let ring = rings.iter_from(group.current).map(|node| rings.get(node));
+            let ring = rings.iter_from(group.cursor.current).map(|node| rings.get(node));
             let plain = ring.filter(|slot| slot.weight != 0).map(|slot| slot.id());
             let before = capped.len();
             capped.extend(plain.filter(|task| cap.exceeded_by(tasks[task.index()].weight)));
@@ -134,7 +134,7 @@ impl Gr3 {
             let flags = self.rings.get(node).task & (UNREADY | HELD);
             self.leave_ring(task, weight.order());
             let first = self.groups.get(order).filter(|group| !group.is_empty());
-            let first = first.map(|group| group.current);
+            let first = first.map(|group| group.cursor.current);
             let at = first.map(|first| self.later_arrival(task, first, last));
             if !self.enter_ring(task, flags, at) {
                 self.groups.insert_later(self.new_group(task));
