@@ -54,6 +54,17 @@ proptest! {
     }
 }
 
+/// In a queue that nothing was chosen from, the first task blocks, which leaves it one quantum of its
+/// allotment, another one arrives, and the first wakes.
+#[test]
+fn blocked_before_the_first_choice() {
+    let setup = Setup::new(1, QUANTUM_NS);
+    let (fast, twin) = (Gr3::new(&setup), Twin::new(1, Rescale::Own, false));
+    let events =
+        [(0, 0, 1), (2, 0, 1), (0, 1, 1), (0, 0, 1), (6, 0, 1), (6, 0, 1), (6, 0, 1), (6, 0, 1)];
+    drive(fast, twin, 1, &[1023, 512], &events).unwrap();
+}
+
 /// Feeds both policies the same legal calls and compares what they pick.
 fn drive(
     mut fast: impl Policy,

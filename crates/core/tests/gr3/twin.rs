@@ -158,7 +158,9 @@ impl Twin {
         } else if fresh {
             let place = group.ring.iter().position(|&t| tasks[t].arrival > tasks[task].arrival);
             group.ring.insert(place.unwrap_or(group.ring.len()), task);
-            self.restart_ring(order);
+            if place == Some(0) {
+                self.restart_ring(order);
+            }
         } else {
             group.ring.insert(group.current, task);
             group.current += 1;
@@ -190,7 +192,7 @@ impl Twin {
         }
         self.tasks[group.ring[group.current]].pending = false;
         let order = group.order;
-        if self.fresh {
+        if self.fresh && place == 0 {
             self.restart_ring(order);
         }
     }

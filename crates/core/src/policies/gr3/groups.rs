@@ -258,7 +258,7 @@ impl Groups {
 
     /// The place before the current group's.
     fn before(&self) -> usize {
-        self.before & !CARE
+        self.before & (CARE - 1)
     }
 
     /// After a choice with care: restores the order of work before the round starts over.
@@ -268,10 +268,6 @@ impl Groups {
             let resumed = if self.before == 0 { self.after_last_violated() } else { self.before };
             self.before = if resumed == 0 { 0 } else { resumed | CARE };
         }
-    }
-
-    fn keep(&mut self, order: usize) {
-        self.before = usize::from(self.place[order]).saturating_sub(1) | CARE;
     }
 
     /// Before a choice with care: the changes since the last one decide where to go on.
@@ -360,7 +356,7 @@ impl Groups {
     }
 
     /// The tasks of the group of `order` have changed: moves it to its place and rescales it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn update(&mut self, order: u32, cap: (u64, u32)) -> Remainder {
         let place = usize::from(self.place[order as usize]);
         debug_assert_ne!(place, 0);
@@ -372,7 +368,7 @@ impl Groups {
         group.weigh(cap);
         let weight = group.weight;
         let stays = (place == 1 || previous.precedes(group)) && group.precedes(next);
-        let remainder = if weight == old_weight {
+        let remainder = if self.rules.rescale == Rescale::Neighbour && weight == old_weight {
             self.reslack(place);
             (0, 1)
         } else if stays {
@@ -496,7 +492,8 @@ impl Groups {
         work
     }
 
-    /// CUCS-028-04 §2.3.
+    /// CUCS-028-04 §2.3. If the weight is the old one, so is the work.
+    #[inline(always)]
     fn work_by_own(&self, place: usize, old_weight: u64) -> (u64, Remainder) {
         let group = &self.list[place];
         let own = (group.work.saturating_sub(1), old_weight);
@@ -506,10 +503,10 @@ impl Groups {
         }
         let (scaled, rest) = scaled(work, group.weight, weight);
         let work = scaled.saturating_add(1).min(u64::MAX >> 1);
-        if group.weight < old_weight {
-            return (work + u64::from(rest > 0), (0, 1));
-        }
-        (work, (rest, weight))
+        // Whether a weight falls is as good as random: no branch.
+        let (up, rest) =
+            select_unpredictable(group.weight < old_weight, (u64::from(rest > 0), 0), (0, rest));
+        (work + up, (rest, weight))
     }
 
     /// Lowers every group's work (but that of the group at `except`, which is about to be set) by
@@ -536,21 +533,25 @@ impl Groups {
         (1..=self.len).for_each(|place| self.reslack(place));
     }
 
-    fn current_order(&self) -> usize {
-        usize::from(self.list[self.before() + 1].order)
+    /// The order of the current group, if the rule for resuming asks for it.
+    fn current_order(&self) -> Option<usize> {
+        let keeps = matches!(self.rules.resume, Resume::LargestOnRemoval | Resume::Current);
+        keeps.then(|| usize::from(self.list[self.before() + 1].order))
     }
 
     /// Where to go on after a change, when the group of `order` was current. The paper restarts at
     /// the largest group, which starves the small ones when tasks come and go every quantum: the
     /// step that a violated pair owes to its second group is forgotten each time.
-    fn resume(&mut self, order: usize, removal: bool) {
-        self.before |= CARE;
+    fn resume(&mut self, order: Option<usize>, removal: bool) {
         match self.rules.resume {
             Resume::UntilOrdered | Resume::Violated => self.changed = true,
-            Resume::LargestOnRemoval if !removal => self.keep(order),
-            Resume::Largest | Resume::LargestOnRemoval => self.before = CARE,
-            Resume::Current => self.keep(order),
+            Resume::LargestOnRemoval if removal => self.before = 0,
+            _ => {
+                self.before =
+                    order.map_or(0, |order| usize::from(self.place[order]).saturating_sub(1))
+            }
         }
+        self.before |= CARE;
         if self.len == 0 {
             self.fresh = true;
         }

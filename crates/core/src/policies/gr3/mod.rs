@@ -257,9 +257,7 @@ pub struct Gr3 {
     /// The task that each cpu holds, or [`NIL`].
     cpus: Vec<u32>,
     frontlogs: Frontlogs,
-    /// Queued tasks.
-    queued: usize,
-    /// The sum of their weights; it stays below the second.
+    /// The sum of the queued tasks' weights; it stays below the second.
     load: u64,
     most_load: u64,
     /// Queued tasks by raw weight. With one cpu this is not kept.
@@ -292,7 +290,6 @@ impl Gr3 {
             held: 0,
             cpus: alloc::vec![NIL; setup.cpus],
             frontlogs: Frontlogs::new(setup.cpus),
-            queued: 0,
             load: 0,
             most_load: (1 << 56) / setup.cpus as u64,
             classes: Classes::default(),
@@ -391,6 +388,17 @@ impl Gr3 {
         None
     }
 
+    /// Makes room for tasks with ids below `tasks`.
+    #[cold]
+    fn reserve(&mut self, tasks: usize) {
+        self.tasks.resize(tasks, Task { weight: Weight::ONE, node: NIL });
+        self.rings.reserve(tasks);
+        if self.has_several_cpus() {
+            self.shared.resize(tasks, Shared::NEW);
+            self.frontlogs.reserve(tasks);
+        }
+    }
+
     fn has_several_cpus(&self) -> bool {
         self.cpus.len() > 1
     }
@@ -472,27 +480,33 @@ impl Gr3 {
     }
 
     /// `task` becomes queued.
+    #[inline]
     fn arrive(&mut self, task: TaskId, flags: u32) {
         let weight = self.tasks[task.index()].weight;
-        self.queued += 1;
         self.load += u64::from(weight.get());
         assert!(self.load < self.most_load, "the weights times the cpus reach 2^56");
         if self.has_several_cpus() {
-            self.classes.insert(weight);
-            self.shared[task.index()].arrival = self.arrivals;
-            self.arrivals = self.arrivals.wrapping_add(1);
+            self.arrive_shared(task, flags);
+        } else if self.groups.fresh || !self.enter_later(task, flags) {
+            self.enter(task, flags);
         }
+    }
+
+    /// `task` becomes queued, for several cpus.
+    fn arrive_shared(&mut self, task: TaskId, flags: u32) {
+        let weight = self.tasks[task.index()].weight;
+        self.classes.insert(weight);
+        self.shared[task.index()].arrival = self.arrivals;
+        self.arrivals = self.arrivals.wrapping_add(1);
         if self.cap.exceeded_by(weight) {
             self.capped.push(task);
         }
         // Under a cap the weights that it is made of and those of the groups must be the same.
-        let later = !self.groups.fresh && self.cap == Cap::NONE;
-        if later && self.groups.get(weight.order()).is_some() {
-            self.enter_later(task, flags);
-        } else {
+        let at_once = self.groups.fresh || self.cap != Cap::NONE;
+        if at_once || !self.enter_later(task, flags) {
             self.enter(task, flags);
         }
-        if self.has_several_cpus() && !self.groups.fresh {
+        if !self.groups.fresh {
             self.readjust();
             if !self.rings.get(self.tasks[task.index()].node).is_pending() {
                 self.grant_arrival(task);
@@ -514,16 +528,19 @@ impl Gr3 {
         }
     }
 
-    /// `task`, which becomes queued, will be a part of its group, which exists, from its turn on.
-    fn enter_later(&mut self, task: TaskId, flags: u32) {
+    /// `task`, which becomes queued, will be a part of its group from its turn on. Returns false if
+    /// there is no such group yet.
+    #[inline]
+    fn enter_later(&mut self, task: TaskId, flags: u32) -> bool {
         let known = &mut self.tasks[task.index()];
         let order = known.weight.order();
+        let Some(group) = self.groups.get(order) else { return false };
         let task = task.0 | flags | UNREADY;
         let slot = Slot { deficit: Slot::PENDING, weight: known.weight.get(), task };
-        let group = self.groups.get(order).expect("the group exists");
         let current = group.cursor.current;
         known.node = self.rings.insert_before(order as usize, current, slot);
         group.relink(current, known.node);
+        true
     }
 
     /// The turn of `task` has come, and it is blocked or pending.
@@ -557,30 +574,37 @@ impl Gr3 {
 
     /// `task` is queued no longer. If a cpu holds it, it still does. With `refund` its group is no
     /// longer charged for the round that it was charged for if the task has just run, or runs.
-    fn leave(&mut self, task: TaskId, refund: bool) {
-        let Task { weight, node } = self.tasks[task.index()];
-        self.tasks[task.index()].node = NIL;
-        let order = self.order_of(weight);
-        self.queued -= 1;
+    /// Returns whether it was blocked, and what flags it had.
+    fn leave(&mut self, task: TaskId, refund: bool) -> (bool, u32) {
+        let known = &mut self.tasks[task.index()];
+        let Task { weight, node } = *known;
+        known.node = NIL;
         self.load -= u64::from(weight.get());
         if self.has_several_cpus() {
-            self.classes.remove(weight);
-            self.frontlogs.discard(&mut self.shared, task);
-            if self.cap.exceeded_by(weight) {
-                self.capped.retain(|&capped| capped != task);
-            }
+            self.leave_shared(task, weight);
         }
         let slot = *self.rings.get(node);
+        let order = self.order_of(weight);
         match self.rings.remove(order as usize, node) {
             Some(next) if slot.is_pending() => self.group(order).relink(node, next),
             Some(next) => self.discount(order, node, slot, next, refund),
             None => self.groups.delete(order),
         }
-        if self.queued == 0 {
+        if self.load == 0 {
             self.cap = Cap::NONE;
             self.arrivals = 0;
         } else if self.has_several_cpus() && !self.groups.fresh {
             self.readjust();
+        }
+        (slot.is_blocked(), slot.task & (UNREADY | HELD))
+    }
+
+    /// `task`, of `weight`, is queued for several cpus no longer.
+    fn leave_shared(&mut self, task: TaskId, weight: Weight) {
+        self.classes.remove(weight);
+        self.frontlogs.discard(&mut self.shared, task);
+        if self.cap.exceeded_by(weight) {
+            self.capped.retain(|&capped| capped != task);
         }
     }
 
@@ -621,7 +645,8 @@ impl Gr3 {
         self.runnable -= 1;
         let Task { weight, node } = self.tasks[task.index()];
         if self.rings.get(node).is_pending() {
-            return self.leave(task, false);
+            self.leave(task, false);
+            return;
         }
         let order = u8::try_from(self.order_of(weight)).expect("an order is below 32");
         let slot = self.rings.get_mut(node);
@@ -740,31 +765,24 @@ impl Gr3 {
 impl Policy for Gr3 {
     fn add(&mut self, task: TaskId, weight: Weight) {
         assert!(task.0 < TaskId::LIMIT, "{task:?} is above the limit of ids");
-        let new = Task { weight, node: NIL };
         if self.tasks.len() <= task.index() {
-            self.tasks.resize(task.index() + 1, new);
-            self.rings.reserve(self.tasks.len());
-            if self.has_several_cpus() {
-                self.shared.resize(self.tasks.len(), Shared::NEW);
-                self.frontlogs.reserve(self.tasks.len());
-            }
+            self.reserve(task.index() + 1);
         }
-        debug_assert_eq!(self.tasks[task.index()].node, NIL);
-        self.tasks[task.index()] = new;
+        let known = &mut self.tasks[task.index()];
+        debug_assert_eq!(known.node, NIL);
+        *known = Task { weight, node: NIL };
         if self.has_several_cpus() {
             self.shared[task.index()] = Shared::NEW;
         }
     }
 
     fn remove(&mut self, task: TaskId, _now_ns: Nanos) {
-        let node = self.tasks[task.index()].node;
-        if node == NIL {
+        if self.tasks[task.index()].node == NIL {
             return;
         }
-        let slot = *self.rings.get(node);
-        self.runnable -= usize::from(!slot.is_blocked());
-        self.leave(task, true);
-        if slot.task & HELD != 0 {
+        let (is_blocked, flags) = self.leave(task, true);
+        self.runnable -= usize::from(!is_blocked);
+        if flags & HELD != 0 {
             self.cpus[self.shared[task.index()].holder as usize] = NIL;
             self.held -= 1;
         }
@@ -779,11 +797,10 @@ impl Policy for Gr3 {
             self.tasks[task.index()].weight = weight;
             return;
         }
-        let slot = *self.rings.get(node);
-        self.leave(task, true);
+        let (is_blocked, flags) = self.leave(task, true);
         self.tasks[task.index()].weight = weight;
-        if !slot.is_blocked() {
-            self.arrive(task, slot.task & HELD);
+        if !is_blocked {
+            self.arrive(task, flags & HELD);
         }
     }
 
