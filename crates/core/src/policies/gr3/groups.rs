@@ -374,9 +374,7 @@ impl Groups {
         } else if stays {
             self.rescale(place, old_weight)
         } else {
-            let group = *group;
-            self.take_out(place);
-            self.put_back(group, old_weight)
+            self.replace(place, old_weight)
         };
         self.resume(current, weight < old_weight);
         remainder
@@ -416,6 +414,14 @@ impl Groups {
         self.list[self.len] = Group::SENTINEL;
         self.len -= 1;
         self.reslack(place);
+    }
+
+    /// Moves the group at `place` to where it belongs. Out of line: most changes need it not.
+    #[inline(never)]
+    fn replace(&mut self, place: usize, old_weight: u64) -> Remainder {
+        let group = self.list[place];
+        self.take_out(place);
+        self.put_back(group, old_weight)
     }
 
     fn retain(&mut self, keep: impl Fn(&Group) -> bool) {

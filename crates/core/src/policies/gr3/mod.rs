@@ -480,7 +480,7 @@ impl Gr3 {
     }
 
     /// `task` becomes queued.
-    #[inline]
+    #[inline(always)]
     fn arrive(&mut self, task: TaskId, flags: u32) {
         let weight = self.tasks[task.index()].weight;
         self.load += u64::from(weight.get());
@@ -530,7 +530,7 @@ impl Gr3 {
 
     /// `task`, which becomes queued, will be a part of its group from its turn on. Returns false if
     /// there is no such group yet.
-    #[inline]
+    #[inline(always)]
     fn enter_later(&mut self, task: TaskId, flags: u32) -> bool {
         let known = &mut self.tasks[task.index()];
         let order = known.weight.order();
