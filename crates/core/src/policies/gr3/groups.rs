@@ -208,16 +208,20 @@ pub(super) struct Groups {
 pub(super) type Remainder = (u64, u64);
 
 /// ⌊a·b/c⌋, or 2^64 − 1 if it is more, and the remainder.
+#[inline]
 pub(super) fn scaled(a: u64, b: u64, c: u64) -> (u64, u64) {
     match a.checked_mul(b) {
         // A division of 64 bits is several times cheaper, and nearly always enough.
         Some(product) => (product / c, product % c),
-        None => {
-            let (product, c) = (u128::from(a) * u128::from(b), u128::from(c));
-            let rest = u64::try_from(product % c).expect("below c");
-            (u64::try_from(product / c).unwrap_or(u64::MAX), rest)
-        }
+        None => scaled_widely(a, b, c),
     }
+}
+
+#[cold]
+fn scaled_widely(a: u64, b: u64, c: u64) -> (u64, u64) {
+    let (product, c) = (u128::from(a) * u128::from(b), u128::from(c));
+    let rest = u64::try_from(product % c).expect("below c");
+    (u64::try_from(product / c).unwrap_or(u64::MAX), rest)
 }
 
 /// The current group, about to be chosen.
