@@ -44,11 +44,13 @@ pub trait Backend {
 
     /// CPU time that the task has used since it was started or taken over, of all its processes,
     /// those that ended included. Never decreases. While the task runs it may be up to
-    /// [`staleness_ns`](Backend::staleness_ns) old; once it is stopped or blocked it is exact.
+    /// [a tick](Backend::tick_ns) old; once it is stopped or blocked it is exact.
     fn usage_ns(&mut self, task: TaskId) -> io::Result<Nanos>;
 
-    /// How old a reading of a running task can be.
-    fn staleness_ns(&self) -> Nanos;
+    /// The period of the scheduler tick; 0 if there is none. A reading of a running task can be so
+    /// old. At the multiples of it, as [`now_ns`](Backend::now_ns) counts, it costs least to wake
+    /// up.
+    fn tick_ns(&self) -> Nanos;
 
     /// Whether the task wants a cpu. Not asked of a stopped task.
     fn activity(&mut self, task: TaskId) -> io::Result<Activity>;

@@ -18,7 +18,12 @@ const SLACK_PART: Nanos = 100;
 const LEAST_RUN_PART: Nanos = 20;
 /// However much a task is owed, it runs at most so many quanta at a stretch.
 const LONGEST_RUN_QUANTA: Nanos = 4;
-/// Blocked tasks are looked at so many times a quantum, or twice as often if the loop is awake.
+/// A turn ends with a scheduler tick up to this part of a quantum earlier or later: the cpu is
+/// interrupted then anyway, and a timer of its own costs as much as the rest of the wake-up. The
+/// ledger keeps account of the difference.
+const TICK_PART: Nanos = 5;
+/// Blocked tasks are looked at so many times a quantum, or with the next tick if that is at most
+/// a quantum after the last look, or twice as often if the loop is awake.
 const LOOKS_PER_QUANTUM: Nanos = 2;
 /// A blocked task that used more than this part of a quantum has to queue for more.
 const BURST_PART: Nanos = 50;
@@ -89,6 +94,8 @@ pub struct Runner<B> {
     backend: B,
     policy: Box<dyn Policy + Send>,
     quantum_ns: Nanos,
+    /// Not 0.
+    tick_ns: Nanos,
     /// Indexed by task id.
     tasks: Vec<Task>,
     /// Indexed by cpu.
@@ -98,6 +105,8 @@ pub struct Runner<B> {
     used_total_ns: Nanos,
     blocked_count: usize,
     looked_ns: Nanos,
+    /// When to look again if nothing else happens before.
+    look_due_ns: Nanos,
     tended_ns: Nanos,
     /// Until then the guardian may still believe that prorata is stopped.
     doubtful_until_ns: Nanos,
@@ -133,6 +142,7 @@ impl<B: Backend> Runner<B> {
             turns_since_block: 0,
         };
         Runner {
+            tick_ns: backend.tick_ns().max(1),
             backend,
             policy,
             quantum_ns: setup.quantum_ns,
@@ -142,6 +152,7 @@ impl<B: Backend> Runner<B> {
             used_total_ns: 0,
             blocked_count: 0,
             looked_ns: now_ns,
+            look_due_ns: now_ns,
             tended_ns: now_ns,
             doubtful_until_ns: 0,
             begun: Vec::with_capacity(setup.cpus),
@@ -264,8 +275,7 @@ impl<B: Backend> Runner<B> {
     /// The next time at which something has to be done.
     fn due_ns(&self) -> Nanos {
         let turns = self.turns.iter().flatten().map(|turn| turn.ends_ns).min();
-        let look_ns = self.looked_ns + self.quantum_ns / LOOKS_PER_QUANTUM;
-        let look_ns = if self.blocked_count > 0 { look_ns } else { Nanos::MAX };
+        let look_ns = if self.blocked_count > 0 { self.look_due_ns } else { Nanos::MAX };
         turns.unwrap_or(Nanos::MAX).min(look_ns).min(self.tended_ns + TEND_NS)
     }
 
@@ -306,7 +316,7 @@ impl<B: Backend> Runner<B> {
     fn end_at_timer(&mut self, cpu: CpuId, turn: Turn, now_ns: Nanos) -> io::Result<()> {
         let read_ns = self.backend.usage_ns(turn.task)?;
         let expected_ns = turn.used_before_ns + (now_ns - turn.since_ns);
-        let fresh_ns = read_ns + self.backend.staleness_ns();
+        let fresh_ns = read_ns + self.tick_ns;
         // It had the cpu for less than it could have: because others took it, or it sleeps.
         if fresh_ns + self.quantum_ns / LEAST_RUN_PART < expected_ns {
             match self.backend.activity(turn.task)? {
@@ -365,6 +375,9 @@ impl<B: Backend> Runner<B> {
             return Ok(());
         }
         self.looked_ns = now_ns;
+        let due_ns = now_ns + self.quantum_ns / LOOKS_PER_QUANTUM;
+        let tick_ns = due_ns.next_multiple_of(self.tick_ns);
+        self.look_due_ns = if tick_ns <= now_ns + self.quantum_ns { tick_ns } else { due_ns };
         for task in self.task_ids() {
             if self.tasks[task.index()].state != State::Blocked {
                 continue;
@@ -431,17 +444,26 @@ impl<B: Backend> Runner<B> {
             let allotment_ns = known.ledger.allotment_ns(self.quantum_ns);
             if allotment_ns >= self.quantum_ns / LEAST_RUN_PART {
                 let run_ns = allotment_ns.min(self.quantum_ns * LONGEST_RUN_QUANTA);
+                let used_before_ns = known.ledger.used_ns();
                 return Ok(Some(Turn {
                     task,
                     since_ns: now_ns,
-                    ends_ns: now_ns + run_ns,
-                    used_before_ns: known.ledger.used_ns(),
+                    ends_ns: self.turn_end_ns(now_ns, run_ns),
+                    used_before_ns,
                     false_alarms: 0,
                 }));
             }
             let charge_ns = known.ledger.charge_quantum(self.quantum_ns);
             self.policy.charge(task, charge_ns, now_ns);
         }
+    }
+
+    /// A turn of `run_ns` ends then.
+    fn turn_end_ns(&self, now_ns: Nanos, run_ns: Nanos) -> Nanos {
+        let due_ns = now_ns + run_ns;
+        let tick_ns = (due_ns + self.tick_ns / 2) / self.tick_ns * self.tick_ns;
+        let slack_ns = (self.quantum_ns / TICK_PART).min(run_ns / 2);
+        if tick_ns.abs_diff(due_ns) <= slack_ns { tick_ns } else { due_ns }
     }
 
     /// Makes the system do what was decided: first everybody off, then everybody on.

@@ -82,8 +82,9 @@ pub(crate) fn be_idle() -> io::Result<()> {
     set_scheduler(&sched_attr(libc::SCHED_IDLE))
 }
 
-/// The length of a scheduler tick in ns: the cpu clock of a task that runs on another cpu is up to
-/// that old.
+/// The period of the scheduler tick in ns: the cpu clock of a task that runs on another cpu is up
+/// to that old. From Linux 6.4 on ticks come at the multiples of it in CLOCK_MONOTONIC, on all cpus
+/// at once.
 pub(crate) fn tick_ns() -> u64 {
     const USUAL_NS: u64 = 4_000_000;
     let tick = ClockId::CLOCK_MONOTONIC_COARSE.res();

@@ -273,7 +273,7 @@ impl Backend for CgroupBackend {
         self.group(task).read_used()
     }
 
-    fn staleness_ns(&self) -> Nanos {
+    fn tick_ns(&self) -> Nanos {
         self.machine.tick_ns()
     }
 

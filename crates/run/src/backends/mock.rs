@@ -213,7 +213,7 @@ impl Backend for Mock {
         Ok(known.used_ns.saturating_sub(stale_ns).max(known.used_at_cont_ns))
     }
 
-    fn staleness_ns(&self) -> Nanos {
+    fn tick_ns(&self) -> Nanos {
         self.faults.tick_ns
     }
 

@@ -122,7 +122,7 @@ impl Backend for SignalBackend {
         Ok(self.trees[task.index()].used_ns())
     }
 
-    fn staleness_ns(&self) -> Nanos {
+    fn tick_ns(&self) -> Nanos {
         self.machine.tick_ns()
     }
 
