@@ -12,6 +12,8 @@ use nix::time::ClockId;
 use nix::unistd::Pid;
 use prorata::Nanos;
 
+use crate::backend::Activity;
+
 /// Numbers of processes and threads, as the kernel counts them.
 pub(crate) type RawPid = i32;
 
@@ -114,13 +116,14 @@ impl Process {
         thread_ids(self.pid).any(visit)
     }
 
-    /// True if a thread of it wants a cpu.
-    pub(crate) fn is_runnable(&self) -> bool {
-        if self.stat().is_some_and(|stat| stat.state == b'R') {
-            return true;
+    /// What its threads are doing; gone: it is a zombie, or less.
+    pub(crate) fn activity(&self) -> Activity {
+        let state = self.stat().map_or(b'X', |stat| stat.state);
+        let is_runnable = |tid| Stat::of(tid).is_some_and(|stat| stat.state == b'R');
+        if state == b'R' || (!self.has_one_thread() && thread_ids(self.pid).any(is_runnable)) {
+            return Activity::Runnable;
         }
-        !self.has_one_thread()
-            && thread_ids(self.pid).any(|tid| Stat::of(tid).is_some_and(|stat| stat.state == b'R'))
+        if b"ZX".contains(&state) { Activity::Gone } else { Activity::Blocked }
     }
 
     /// Appends the children of all threads; none if the process is gone.
@@ -195,7 +198,7 @@ mod tests {
     fn this_process_is_runnable_and_uses_time() {
         let pid = RawPid::try_from(std::process::id()).expect("pids are small");
         let process = Process::open(pid).expect("it lives");
-        assert!(process.is_runnable());
+        assert_eq!(process.activity(), Activity::Runnable);
         assert!(process.used_ns().expect("it lives") > 0);
         assert!(process.any_thread(|tid| tid == pid));
     }

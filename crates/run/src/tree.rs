@@ -56,10 +56,6 @@ impl Member {
     fn total_ns(&self) -> Nanos {
         self.used_ns + self.lost_ns.max(self.reaped_ns)
     }
-
-    fn is_alive(&self) -> bool {
-        self.process.stat().is_some_and(|stat| !b"ZX".contains(&stat.state))
-    }
 }
 
 /// The processes of one task.
@@ -196,17 +192,30 @@ impl Tree {
     }
 
     pub(crate) fn activity(&mut self) -> Activity {
-        let runnable = |tree: &Tree| tree.members.iter().any(|m| m.process.is_runnable());
-        if runnable(self) || (self.look() && runnable(self)) {
-            return Activity::Runnable;
+        let mut activity = self.members_activity();
+        if activity != Activity::Runnable && self.look() {
+            activity = self.members_activity();
         }
-        if self.members.iter().any(Member::is_alive) {
-            return Activity::Blocked;
+        if activity != Activity::Gone {
+            return activity;
         }
         if self.started && self.exit.is_none() {
             self.bury(self.root);
         }
         Activity::Gone
+    }
+
+    /// Of the known members.
+    fn members_activity(&self) -> Activity {
+        let mut all = Activity::Gone;
+        for member in &self.members {
+            match member.process.activity() {
+                Activity::Runnable => return Activity::Runnable,
+                Activity::Blocked => all = Activity::Blocked,
+                Activity::Gone => {}
+            }
+        }
+        all
     }
 
     /// Looks for what the other calls may miss: children that came and went.
