@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::system;
-use crate::shell;
 
 const STATE: &str = "/sys/kernel/sched_ext/state";
 /// Loading verifies the program, which an emulated cpu takes its time for.
@@ -62,7 +61,7 @@ impl Scheduler {
             let said = fs::read_to_string("/tmp/loader.log").unwrap_or_default();
             bail!("the scheduler ended by itself ({status}):\n{}", said.trim_end());
         }
-        shell::run(Command::new("kill").args(["-INT", &loader.id().to_string()]))?;
+        system::signal(loader.id(), libc::SIGINT)?;
         let status = loader.wait()?;
         if !status.success() || is_enabled() {
             let said = fs::read_to_string("/tmp/loader.log").unwrap_or_default();

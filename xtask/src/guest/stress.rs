@@ -17,9 +17,9 @@ use super::scheduler::Scheduler;
 use super::system;
 use crate::shell;
 
-/// A recording of a phase fits into the machine's memory. Loading the scheduler, twice a phase, and
-/// waiting for the lightest worker take as long.
-const PHASE: Duration = Duration::from_secs(60);
+/// A recording of a phase fits into the machine's memory. Loading the scheduler, three times a
+/// phase, takes nearly as long.
+const PHASE: Duration = Duration::from_secs(120);
 const RECORDING: &str = "/tmp/recording";
 const CGROUPS: &str = "/sys/fs/cgroup";
 /// Time in which every worker must have run, whatever its weight: the rescue time and some.
@@ -56,8 +56,14 @@ impl StressArgs {
     }
 
     fn phase(&self, length: Duration, cpus: usize, random: &mut Random) -> Result<()> {
-        let ours = format!("scx_prorata --policy {}", self.policy);
-        let scheduler = Scheduler::start(&format!("{ours} --record {RECORDING}"))?;
+        self.disturb(length, cpus, random)?;
+        shell::run(Command::new("prorata").args(["verify", RECORDING]))?;
+        if cpus > 1 { self.change_cpus(cpus, random) } else { Ok(()) }
+    }
+
+    /// The recording of the time is in its file then.
+    fn disturb(&self, length: Duration, cpus: usize, random: &mut Random) -> Result<()> {
+        let scheduler = Scheduler::start(&format!("{} --record {RECORDING}", self.ours()))?;
         let mut workers = Workers::new(cpus, random)?;
         let intruder = Intruder::start(cpus, random.next());
         let end = Instant::now() + length;
@@ -67,16 +73,22 @@ impl StressArgs {
         }
         intruder.stop();
         workers.all_go_on().context("after the disturbances")?;
-        scheduler.stop()?;
-        shell::run(Command::new("prorata").args(["verify", RECORDING]))?;
-        if cpus > 1 {
-            let scheduler = Scheduler::start(&ours)?;
-            hotplug(cpus, random)?;
-            scheduler.wait_again().context("after cpus went away and came back")?;
-            workers.all_go_on().context("after hotplug")?;
-            scheduler.stop()?;
-        }
-        Ok(())
+        scheduler.stop()
+    }
+
+    fn change_cpus(&self, cpus: usize, random: &mut Random) -> Result<()> {
+        let scheduler = Scheduler::start(&self.ours())?;
+        let mut workers = Workers::new(cpus, random)?;
+        hotplug(cpus, random)?;
+        workers.pause()?;
+        scheduler.wait_again().context("after cpus went away and came back")?;
+        workers.resume()?;
+        workers.all_go_on().context("after hotplug")?;
+        scheduler.stop()
+    }
+
+    fn ours(&self) -> String {
+        format!("scx_prorata --policy {}", self.policy)
     }
 }
 
@@ -166,13 +178,20 @@ impl Workers {
             }
             10 => {
                 let weight = (1 + random.below(1_000_000)).to_string();
-                let mut set = Command::new("scx_prorata");
-                set.args(["weight", "set", "--pid", &pid.to_string(), &weight]);
-                shell::output(&mut set)?;
+                set_weight(pid, &weight)?;
             }
             _ => thread::sleep(Duration::from_millis(random.below(30))),
         }
         Ok(())
+    }
+
+    /// Leaves the machine to the loader, which verifies for long enough.
+    fn pause(&self) -> Result<()> {
+        self.0.iter().try_for_each(|worker| system::signal(worker.id(), libc::SIGSTOP))
+    }
+
+    fn resume(&self) -> Result<()> {
+        self.0.iter().try_for_each(|worker| system::signal(worker.id(), libc::SIGCONT))
     }
 
     /// Every worker is there, and runs in time.
@@ -211,6 +230,21 @@ impl Drop for Workers {
             let _ = worker.wait();
         }
     }
+}
+
+/// By the command, which must not wait for its turn among workers of a thousand times its weight.
+fn set_weight(pid: u32, weight: &str) -> Result<()> {
+    let command = Command::new("scx_prorata")
+        .args(["weight", "set", "--pid", &pid.to_string(), weight])
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot start scx_prorata")?;
+    system::set_nice(command.id(), -20)?;
+    let output = command.wait_with_output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "`scx_prorata weight set` failed: {}", said.trim_end());
+    Ok(())
 }
 
 /// Threads of real time, one for each cpu, that take it away for milliseconds now and then.
@@ -281,8 +315,10 @@ impl KillArgs {
             thread::sleep(Duration::from_millis(random.below(100)));
             scheduler.kill()?;
             workers.all_go_on().with_context(|| format!("kill {time}"))?;
+            if time % 10 == 0 || time == self.times {
+                println!("{} on {cpus} cpus: killed {time} times", self.policy);
+            }
         }
-        println!("{} on {cpus} cpus: killed {} times", self.policy, self.times);
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -41,6 +41,13 @@ pub(crate) fn set_nice(pid: u32, nice: i32) -> Result<()> {
     check(result).with_context(|| format!("cannot renice {pid}"))
 }
 
+/// Sends a signal to a process.
+pub(crate) fn signal(pid: u32, signal: i32) -> Result<()> {
+    // SAFETY: the call takes plain numbers.
+    let result = unsafe { libc::kill(pid.cast_signed(), signal) };
+    check(result).with_context(|| format!("cannot send signal {signal} to {pid}"))
+}
+
 /// Binds the calling thread to one cpu.
 pub(crate) fn bind_to(cpu: usize) -> Result<()> {
     bind(0, |other| other == cpu, cpu + 1)

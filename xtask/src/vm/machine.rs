@@ -18,17 +18,10 @@ use super::cache_dir;
 use super::image::{self, EXIT_MARK};
 
 const MEMORY_MIB: u32 = 1024;
-/// When time is instructions, cpus take turns that last until the next timer of any of them, up to
-/// 4 ms. A network filter that has nothing to filter sets one every 200 µs. The guest sees a network
-/// card, whose driver it has not got.
-const SHORT_TURNS: &[&str] = &[
-    "-netdev",
-    "user,id=turns,restrict=on",
-    "-device",
-    "virtio-net-pci,netdev=turns,romfile=",
-    "-object",
-    "filter-buffer,id=turn,netdev=turns,interval=200",
-];
+/// Guest time between the ends of the emulated cpus' turns, in µs; see [`short_turns`].
+const TURN_US: u32 = 200;
+/// A turn has at least so many instructions, in thousands: to end it takes the host some time too.
+const TURN_KILO_INSTRUCTIONS: u32 = 50;
 /// Lines of the kernel's console that a failure shows.
 const CONSOLE_LINES: usize = 40;
 
@@ -110,7 +103,9 @@ impl Machine {
             Some(shift) => {
                 let icount = format!("shift={shift},sleep=off");
                 qemu.args(["-accel", "tcg", "-icount", &icount]);
-                qemu.args(SHORT_TURNS);
+                if self.cpus > 1 {
+                    qemu.args(short_turns(shift));
+                }
             }
             None => {
                 qemu.args(["-accel", "tcg,thread=multi"]);
@@ -154,6 +149,21 @@ impl Machine {
             show(&line);
         }
     }
+}
+
+/// When time is instructions, cpus take turns that last until the next timer of any of them, up to
+/// 4 ms. A network filter that has nothing to filter sets timers. The guest sees a network card,
+/// whose driver it has not got.
+fn short_turns(shift: u32) -> [String; 6] {
+    let interval_us = TURN_US.max(TURN_KILO_INSTRUCTIONS << shift);
+    [
+        "-netdev".into(),
+        "user,id=turns,restrict=on".into(),
+        "-device".into(),
+        "virtio-net-pci,netdev=turns,romfile=".into(),
+        "-object".into(),
+        format!("filter-buffer,id=turn,netdev=turns,interval={interval_us}"),
+    ]
 }
 
 /// Lines of the kernel's log that no run should have.
