@@ -29,7 +29,7 @@ const SECOND_KERNEL: &str = "6.17.";
 /// settle, but long enough to see whose the decisions are. One has other options than usual, which the
 /// recording tells.
 const POLICIES: &[(&str, u32)] =
-    &[("gr3", SECONDS), ("vtrr", 1), ("gdq:t=10,delta=2", 1), ("dfs-fa", 1), ("wfq", 1)];
+    &[("gr3", SECONDS), ("vtrr", 1), ("gdq:delta=2", 1), ("dfs-fa", 1), ("wfq", 1)];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {}

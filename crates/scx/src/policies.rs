@@ -81,12 +81,13 @@ policies! {
 }
 
 /// A policy's options, which are the core library's of the same names: what each takes, and what it
-/// is if it is not given. At most [`OPTIONS`].
+/// is here if it is not given. At most [`OPTIONS`].
 const WITH_OPTIONS: &[(&str, &[Choice])] = &[(
     "gdq",
-    // 0: 20, or the number of cpus if that is more.
+    // The paper lets T grow with the cpus, so that they seldom meet at a lock; here all of them meet
+    // at one anyway, and the error is the smaller the shorter T is.
     &[
-        Choice { key: "t", takes: 1..=1_000_000, default: 0 },
+        Choice { key: "t", takes: 1..=1_000_000, default: 1 },
         Choice { key: "delta", takes: 0..=1_000_000, default: 4 },
     ],
 )];
@@ -106,14 +107,23 @@ pub(crate) struct Spec {
     name: &'static str,
     /// By their places in [`WITH_OPTIONS`].
     pub(crate) options: [u32; OPTIONS],
-    /// As the user wrote it.
-    text: String,
 }
 
+/// As `--policy` takes it, with every option, since defaults differ from the core library's.
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(self.name)?;
+        for (index, (choice, value)) in choices(self.name).iter().zip(self.options).enumerate() {
+            let separator = if index == 0 { ':' } else { ',' };
+            write!(f, "{separator}{}={value}", choice.key)?;
+        }
+        Ok(())
     }
+}
+
+/// The options of a policy.
+fn choices(name: &str) -> &'static [Choice] {
+    WITH_OPTIONS.iter().find(|(with, _)| *with == name).map_or(&[], |with| with.1)
 }
 
 /// Reads `NAME` or `NAME:KEY=VALUE,…`.
@@ -122,7 +132,7 @@ pub(crate) fn parse(text: &str) -> Result<Spec, String> {
     let Some(name) = NAMES.iter().find(|known| **known == name) else {
         return Err(format!("no policy is called '{name}'; there are {}", NAMES.join(", ")));
     };
-    let choices = WITH_OPTIONS.iter().find(|(with, _)| with == name).map_or(&[][..], |w| w.1);
+    let choices = choices(name);
     let mut options = [0; OPTIONS];
     options.iter_mut().zip(choices).for_each(|(option, choice)| *option = choice.default);
     for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
@@ -139,7 +149,7 @@ pub(crate) fn parse(text: &str) -> Result<Spec, String> {
                 format!("option '{key}' takes a number from {least} to {most}, not '{value}'")
             })?;
     }
-    Ok(Spec { name, options, text: text.to_string() })
+    Ok(Spec { name, options })
 }
 
 #[cfg(test)]
@@ -148,9 +158,10 @@ mod tests {
 
     #[test]
     fn options_are_the_policys_own() {
-        assert_eq!(parse("gdq").unwrap().options, [0, 4]);
+        assert_eq!(parse("gdq").unwrap().options, [1, 4]);
         assert_eq!(parse("gdq:delta=0,t=7").unwrap().options, [7, 0]);
-        assert_eq!(parse("gdq:t=7").unwrap().to_string(), "gdq:t=7");
+        assert_eq!(parse("gdq:t=7").unwrap().to_string(), "gdq:t=7,delta=4");
+        assert_eq!(parse("gr3").unwrap().to_string(), "gr3");
         for wrong in ["gdqq", "gdq:t=0", "gdq:t", "gdq:x=1", "gdq:t=-1", "gr3:t=1", ""] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -6,7 +6,7 @@
 //! prorata-record 1 policy gr3 cpus 2 quantum_ns 5000000
 //! ```
 //!
-//! The policy is what `--policy` said, options included.
+//! The policy is what `--policy` said, with all its options.
 //!
 //! Each other line is a time in ns, a verb of the policy contract, and its arguments (tasks are
 //! numbers that are used again after `remove`):

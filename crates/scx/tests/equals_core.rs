@@ -271,11 +271,12 @@ fn vtrr_decides_as_the_core_does() {
 
 #[test]
 fn gdq_decides_as_the_core_does() {
-    compare_with_options("gdq", &[0, 4], "gdq", 1_000_000);
+    compare_with_options("gdq", &[1, 4], "gdq:t=1", 1_000_000);
 }
 
 #[test]
 fn gdq_decides_as_the_core_does_with_other_options() {
+    compare_with_options("gdq", &[20, 4], "gdq", 200_000);
     compare_with_options("gdq", &[2, 1], "gdq:t=2,delta=1", 200_000);
     compare_with_options("gdq", &[50, 0], "gdq:t=50,delta=0", 200_000);
 }

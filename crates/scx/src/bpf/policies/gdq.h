@@ -27,13 +27,12 @@
 #include "../wide.h"
 
 enum gdq_option {
-	/* Quanta after which a cpu looks around; 0: INTERVAL_QUANTA, or the cpus if they are more. */
+	/* Quanta after which a cpu looks around, at least one. */
 	GDQ_T,
 	/* Rounds that a queue may be behind another of its group. */
 	GDQ_DELTA,
 };
 
-#define INTERVAL_QUANTA 20
 #define GROUPS 32
 /* Queues: one a cpu and group, and as many that are stalled. */
 #define QUEUES (2 * POLICY_CPUS + 2 * GROUPS)
@@ -1167,12 +1166,10 @@ policy_fn u32 policy_pick(u32 cpu)
 
 policy_fn u32 policy_init(u32 cpus)
 {
-	u32 quanta = policy_option(GDQ_T), i;
+	u32 i;
 
-	if (!quanta)
-		quanta = cpus > INTERVAL_QUANTA ? cpus : INTERVAL_QUANTA;
 	STATE->cpus = cpus;
-	STATE->interval_ns = quantum_ns() * quanta;
+	STATE->interval_ns = quantum_ns() * policy_option(GDQ_T);
 	STATE->delta = policy_option(GDQ_DELTA);
 	STATE->touched = ~0u;
 	bpf_for(i, 0, GROUPS)
