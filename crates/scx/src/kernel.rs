@@ -10,11 +10,10 @@ const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 /// Fails with the remedy when a scheduler cannot be loaded here.
 pub(crate) fn check() -> Result<()> {
     if !Path::new(SCHED_EXT).is_dir() {
-        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         bail!(
             "kernel {} has no sched_ext: it needs CONFIG_SCHED_CLASS_EXT=y, which e.g. Debian's \
              kernels from 6.16 on have (trixie-backports)",
-            release.trim()
+            release()
         );
     }
     // SAFETY: the call has no arguments and cannot fail.
@@ -33,8 +32,21 @@ fn refuse_second() -> Result<()> {
     Ok(())
 }
 
-/// The kernel has refused the program.
+fn release() -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    release.trim().to_string()
+}
+
+/// The program cannot be loaded.
 pub(crate) fn explain_load(error: Error) -> Error {
+    // Where libbpf looks for the options that sched_ext's headers ask for.
+    let file = format!("/boot/config-{}", release());
+    if !Path::new(&file).exists() && !Path::new("/proc/config.gz").exists() {
+        return error.context(format!(
+            "the configuration of this kernel is not to be found: put it into {file}, or use a \
+             kernel that has /proc/config.gz (CONFIG_IKCONFIG_PROC=y)"
+        ));
+    }
     error.context(
         "this kernel's verifier refuses the scheduler: run again with --verbose for its log, \
          whose end says why",
