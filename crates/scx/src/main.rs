@@ -105,6 +105,7 @@ fn schedule(options: &Options, shutdown: &AtomicBool) -> Result<bool> {
     let exit = loaded.unload()?;
     if let Some(recorder) = &mut recorder {
         recorder.catch_up(&loaded.memory())?;
+        recorder.finish()?;
     }
     Ok(exit.should_restart())
 }

@@ -23,8 +23,10 @@
 //! | `T return TASK BLOCKED USED_NS` | that is over; BLOCKED is 1 if the task blocked |
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, bail};
 
@@ -37,25 +39,33 @@ use crate::policies::Spec;
 use crate::shared::Memory;
 
 /// Writes a recording.
+///
+/// The loader takes events from the memory that it shares with the scheduler, whose room is limited,
+/// and leaves writing them to another thread. That takes many times as long, and on a machine with
+/// more load than cpus the thread waits for its turn like everybody; events wait for it here.
 pub(crate) struct Recorder {
-    path: PathBuf,
-    file: BufWriter<File>,
-    /// The next event to write.
+    /// The next event to take.
     next: u64,
+    /// None when the recording is over.
+    events: Option<Sender<Vec<event>>>,
+    writer: Option<JoinHandle<Result<()>>>,
 }
 
 impl Recorder {
     pub(crate) fn create(path: &Path, policy: &Spec, cpus: u32, quantum_ns: u128) -> Result<Self> {
         let file = File::create(path)
             .with_context(|| format!("cannot write the recording to {}", path.display()))?;
-        let mut recorder =
-            Recorder { path: path.to_path_buf(), file: BufWriter::new(file), next: 0 };
+        let (mut file, path) = (BufWriter::new(file), path.to_path_buf());
         let first = format!("prorata-record 1 policy {policy} cpus {cpus} quantum_ns {quantum_ns}");
-        writeln!(recorder.file, "{first}").with_context(|| recorder.complaint())?;
-        Ok(recorder)
+        let (events, batches) = mpsc::channel();
+        let writer = thread::spawn(move || {
+            write_all(&mut file, &first, &batches)
+                .with_context(|| format!("cannot write to {}", path.display()))
+        });
+        Ok(Recorder { next: 0, events: Some(events), writer: Some(writer) })
     }
 
-    /// Writes what was recorded since the last call.
+    /// Takes what was recorded since the last call.
     pub(crate) fn catch_up(&mut self, memory: &Memory<'_>) -> Result<()> {
         let (events, end) = memory.events_since(self.next);
         let lost = end - self.next - events.len() as u64;
@@ -63,19 +73,32 @@ impl Recorder {
             bail!("the recording fell behind and lost {lost} events: record a smaller load");
         }
         self.next = end;
-        for event in &events {
-            write_event(&mut self.file, event).with_context(|| self.complaint())?;
+        if events.is_empty() {
+            return Ok(());
         }
-        self.file.flush().with_context(|| self.complaint())
+        let is_taken = self.events.as_ref().is_some_and(|queue| queue.send(events).is_ok());
+        // The writer ends before its time if it cannot write.
+        if is_taken { Ok(()) } else { self.finish() }
     }
 
-    fn complaint(&self) -> String {
-        format!("cannot write to {}", self.path.display())
+    /// Waits until everything is written.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        self.events = None;
+        self.writer.take().map_or(Ok(()), |writer| writer.join().expect("writing does not panic"))
     }
 }
 
+fn write_all(out: &mut impl Write, first: &str, batches: &Receiver<Vec<event>>) -> io::Result<()> {
+    writeln!(out, "{first}")?;
+    for batch in batches {
+        batch.iter().try_for_each(|event| write_event(out, event))?;
+        out.flush()?;
+    }
+    out.flush()
+}
+
 #[allow(non_upper_case_globals, reason = "the names are those of intf.h")]
-fn write_event(out: &mut impl Write, event: &event) -> std::io::Result<()> {
+fn write_event(out: &mut impl Write, event: &event) -> io::Result<()> {
     let &event { now_ns, value, extra, task, cpu, kind } = event;
     match u32::from(kind) {
         event_kind_EVENT_ADD => writeln!(out, "{now_ns} add {task} {value} {extra}"),
