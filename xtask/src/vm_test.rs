@@ -45,7 +45,15 @@ impl Args {
 pub(crate) fn run() -> Result<()> {
     for cpus in [1, 2] {
         eprintln!("xtask: in the kernel, {cpus} cpus");
-        let scripts = [shares(), decisions(), failures(), weights(), outside(), run_command()];
+        let scripts = [
+            shares(),
+            decisions(),
+            failures(),
+            weights(),
+            outside(),
+            use_of_sleepers(),
+            run_command(),
+        ];
         check(None, cpus, &scripts)?;
         if cpus > 1 {
             check(None, cpus, &[vm_stress::stress("gr3", STRESS_SECONDS, 1)])?;
@@ -166,6 +174,24 @@ counted rescues
 kill $HOGS
 end INT
 prorata verify /tmp/recording"
+        .to_string()
+}
+
+/// A task that sleeps between two ticks is charged for what it runs.
+fn use_of_sleepers() -> String {
+    "begin --record /tmp/recording
+xtask guest worker sleeper 1 & WORKER=$!
+sleep 2
+kill -STOP $WORKER
+sleep 0.1
+RAN=$(cut -d' ' -f1 /proc/$WORKER/schedstat)
+kill -KILL $WORKER
+end INT
+awk -v pid=$WORKER -v ran=$RAN '
+    $2 == \"add\" && $5 == pid { id = $3 }
+    ($2 == \"charge\" || $2 == \"return\") && $3 == id { used += $5 }
+    END { print \"a sleeper ran\", ran, \"ns, recorded\", used; exit used < 0.95 * ran || used > 1.05 * ran }
+' /tmp/recording"
         .to_string()
 }
 

@@ -201,7 +201,7 @@ impl Workers {
         loop {
             thread::sleep(Duration::from_millis(200));
             let now = self.run_times_ns()?;
-            let stuck = before.iter().zip(&now).position(|(before, now)| now <= before);
+            let stuck = before.iter().zip(&now).position(|(before, now)| now == before);
             let Some(stuck) = stuck else { return Ok(()) };
             if Instant::now() > deadline {
                 bail!("worker {} did not run for {PATIENCE:?}", self.0[stuck].id());
@@ -209,17 +209,27 @@ impl Workers {
         }
     }
 
+    /// Of each worker together with its child, for which it may be waiting.
     fn run_times_ns(&mut self) -> Result<Vec<u64>> {
         let mut times_ns = Vec::new();
         for worker in &mut self.0 {
             let pid = worker.id();
             ensure!(worker.try_wait()?.is_none(), "worker {pid} is gone");
-            let text = fs::read_to_string(format!("/proc/{pid}/schedstat"))?;
-            let time_ns = text.split_whitespace().next().context("an empty schedstat")?;
-            times_ns.push(time_ns.parse()?);
+            let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+            let mut time_ns = run_time_ns(pid)?;
+            for child in children.split_whitespace() {
+                // It may be gone by now.
+                time_ns += run_time_ns(child).unwrap_or(0);
+            }
+            times_ns.push(time_ns);
         }
         Ok(times_ns)
     }
+}
+
+fn run_time_ns(pid: impl std::fmt::Display) -> Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/schedstat"))?;
+    Ok(text.split_whitespace().next().context("an empty schedstat")?.parse()?)
 }
 
 impl Drop for Workers {

@@ -22,6 +22,18 @@
 
 #define DEBT_QUANTA 8
 
+/*
+ * How long a task that blocks has run. The kernel brings sum_exec_runtime up to date before
+ * ops.quiescent only for schedulers that have ops.stopping, a call in every switch; without that, a
+ * task that sleeps between two ticks would seem not to have run at all.
+ */
+static u64 run_time_ns(const struct task_struct *p)
+{
+	s64 since_ns = scx_clock_task(bpf_get_smp_processor_id()) - p->se.exec_start;
+
+	return p->se.sum_exec_runtime + (since_ns > 0 ? since_ns : 0);
+}
+
 static void ledger_grant(struct slot __arena *slot)
 {
 	slot->owed_ns += quantum;

@@ -181,8 +181,8 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	u32 id = slot_of(p);
-	u64 now, exec_ns = p->se.sum_exec_runtime;
 	struct slot __arena *slot;
+	u64 now;
 
 	/* Being reniced, moved or bound is no reason to leave. */
 	if (id == NIL || !(deq_flags & SCX_DEQ_SLEEP))
@@ -192,7 +192,7 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 		return;
 	now = scx_bpf_now();
 	begin(now);
-	ledger_settle(slot, exec_ns);
+	ledger_settle(slot, run_time_ns(p));
 	if (slot->state == TASK_RUNNING)
 		end_quantum(id, true);
 	if (slot->state == TASK_AWAY)
@@ -259,6 +259,8 @@ void BPF_STRUCT_OPS(prorata_disable, struct task_struct *p)
 	/* The cpu that it was picked for has to look for another. */
 	if (slots[id].state == TASK_RUNNING)
 		waiting = slots[id].cpu;
+	if (slots[id].state == TASK_RUNNING || slots[id].state == TASK_AWAY)
+		ledger_settle(&slots[id], p->se.sum_exec_runtime);
 	forget(id);
 	unlock();
 	if (waiting != NIL)
