@@ -94,21 +94,15 @@ static u32 awaited(u32 cpu)
 	return NIL;
 }
 
-/* Picks until a task is found that is not overdrawn. */
+/* Picks until a task is found that is not overdrawn; the cpu takes a debtor rather than idle. */
 static __always_inline u64 decide_next(u32 cpu)
 {
 	u32 attempt, id = NIL;
 
 	bpf_for(attempt, 0, 2 * DEBT_QUANTA) {
-		id = pick(cpu);
-		if (id == NIL)
+		id = pick(cpu, attempt + 1 == 2 * DEBT_QUANTA);
+		if (id != OVERDRAWN)
 			break;
-		slots[id].cpu = cpu;
-		if (slots[id].owed_ns > 0)
-			break;
-		shared->stats.overdrafts++;
-		end_quantum(id, false);
-		id = NIL;
 	}
 	set_idle(cpu, id == NIL);
 	return id == NIL ? DECISION(VERB_NOTHING, NIL) : DECISION(VERB_RUN, id);

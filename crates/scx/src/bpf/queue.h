@@ -19,9 +19,8 @@
  * other tasks of that cpu make room.
  *
  * Rescue: a task that has waited `rescue_ns` is run out of turn for one quantum, at most every
- * second decision of a cpu. It keeps the debt, so that shares stay exact in the long run unless a
- * task's share is below a quantum in `rescue_ns`; the error of other tasks grows by at most one
- * quantum for each rescue outstanding.
+ * second decision of a cpu, and keeps its place in the policy. Shares stay exact unless a task's is
+ * below a quantum in `rescue_ns`; a rescue adds at most a quantum to the error of others.
  */
 #ifndef PRORATA_QUEUE_H
 #define PRORATA_QUEUE_H
@@ -117,8 +116,24 @@ global_fn u32 end_quantum(u32 id, u32 cut_short)
 	return 0;
 }
 
-/* The cpu's next task, now running; NIL if there is none. */
-global_fn u32 pick(u32 cpu)
+/*
+ * A task was picked whose debt takes the quantum: it is charged for it and waits on. Its waiting time
+ * goes on too, or a task that is seldom picked would pay its debt for longer than the kernel lets a
+ * task wait.
+ */
+static void overdraw(struct slot __arena *slot, u32 id, u32 cpu)
+{
+	shared->stats.overdrafts++;
+	slot->cpu = cpu;
+	record(EVENT_CHARGE, id, cpu, quantum, 0);
+	policy_charge(id, quantum);
+}
+
+/* In place of a task: one was picked that is in debt. */
+#define OVERDRAWN (NIL - 1)
+
+/* The cpu's next task, now running; NIL if there is none; OVERDRAWN for a debtor who will not do. */
+global_fn u32 pick(u32 cpu, u32 debtors_too)
 {
 	u32 id = policy_pick(cpu);
 	struct slot __arena *slot;
@@ -130,13 +145,18 @@ global_fn u32 pick(u32 cpu)
 		return NIL;
 	}
 	slot = &slots[id];
+	ledger_grant(slot);
+	if (slot->owed_ns <= 0 && !debtors_too) {
+		overdraw(slot, id, cpu);
+		return OVERDRAWN;
+	}
 	note_wait(slot);
 	age_remove(slot);
 	slot->state = TASK_RUNNING;
 	slot->since_ns = shared->now_ns;
+	slot->cpu = cpu;
 	shared->cpu[cpu].task = id;
 	shared->running++;
-	ledger_grant(slot);
 	return id;
 }
 
