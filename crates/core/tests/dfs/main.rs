@@ -101,6 +101,8 @@ proptest! {
 
     #[test]
     fn a_fixed_set_follows_the_ideal_model_with_pd2((cpus, weights) in sets()) {
+        let model = Model::new(&weights, cpus, model::Ties::Pd2);
+        prop_assume!(model.longest_search() < 100_000);
         follows_the_model(cpus, &weights, Ties::Pd2)?;
     }
 }

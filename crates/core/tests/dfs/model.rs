@@ -64,6 +64,13 @@ impl Model {
         (deadline, !raised, then)
     }
 
+    /// Windows that [`group_deadline`](Model::group_deadline) may look at: for a task that is due
+    /// nearly a whole cpu, billions.
+    pub(crate) fn longest_search(&self) -> u128 {
+        let windows = |&(n, d): &(u128, u128)| if n == d { 1 } else { d / (d - n) };
+        self.parts.iter().map(windows).max().unwrap_or(0)
+    }
+
     /// By its definition: the first time from the deadline on at which a window ends that does not
     /// overlap the next, or before which lies a window of three slots.
     fn group_deadline(&self, i: usize, deadline: u128) -> i128 {
