@@ -1,6 +1,7 @@
 //! Loading one of the schedulers that are compared, and going back to the kernel's own.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::system;
 
 const STATE: &str = "/sys/kernel/sched_ext/state";
+const SOCKET: &str = "/run/scx_prorata.sock";
 /// Loading verifies the program, which an emulated cpu takes its time for.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -43,7 +45,10 @@ impl Scheduler {
 
     fn wait_until_enabled(&mut self, command_line: &str) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
-        while !is_enabled() {
+        // Ours takes commands a moment after the kernel has taken it.
+        let takes_commands =
+            || !command_line.starts_with("scx_prorata") || Path::new(SOCKET).exists();
+        while !(is_enabled() && takes_commands()) {
             let loader = self.loader.as_mut().expect("it was started");
             if loader.try_wait()?.is_some() || Instant::now() > deadline {
                 let said = fs::read_to_string("/tmp/loader.log").unwrap_or_default();
@@ -54,13 +59,20 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Ends the scheduler as Ctrl-C does. An error if it has ended before.
-    pub(crate) fn stop(mut self) -> Result<()> {
-        let Some(mut loader) = self.loader.take() else { return Ok(()) };
+    /// An error with its last words if it has ended by itself.
+    pub(crate) fn goes_on(&mut self) -> Result<()> {
+        let Some(loader) = &mut self.loader else { return Ok(()) };
         if let Some(status) = loader.try_wait()? {
             let said = fs::read_to_string("/tmp/loader.log").unwrap_or_default();
             bail!("the scheduler ended by itself ({status}):\n{}", said.trim_end());
         }
+        Ok(())
+    }
+
+    /// Ends the scheduler as Ctrl-C does. An error if it has ended before.
+    pub(crate) fn stop(mut self) -> Result<()> {
+        self.goes_on()?;
+        let Some(mut loader) = self.loader.take() else { return Ok(()) };
         system::signal(loader.id(), libc::SIGINT)?;
         let status = loader.wait()?;
         if !status.success() || is_enabled() {

@@ -63,12 +63,13 @@ impl StressArgs {
 
     /// The recording of the time is in its file then.
     fn disturb(&self, length: Duration, cpus: usize, random: &mut Random) -> Result<()> {
-        let scheduler = Scheduler::start(&format!("{} --record {RECORDING}", self.ours()))?;
+        let mut scheduler = Scheduler::start(&format!("{} --record {RECORDING}", self.ours()))?;
         let mut workers = Workers::new(cpus, random)?;
         let intruder = Intruder::start(cpus, random.next());
         let end = Instant::now() + length;
         while Instant::now() < end {
             thread::sleep(Duration::from_millis(random.below(40)));
+            scheduler.goes_on()?;
             workers.disturb(cpus, random)?;
         }
         intruder.stop();
