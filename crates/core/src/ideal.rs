@@ -76,7 +76,7 @@ pub struct Extremes<E> {
 }
 
 impl<E: Ord + Copy> Extremes<E> {
-    fn sample(&mut self, error: E) {
+    pub(crate) fn sample(&mut self, error: E) {
         self.min = self.min.min(error);
         self.max = self.max.max(error);
     }
@@ -177,7 +177,7 @@ impl FixedErrors {
 
 /// A service error in units of 2^−64 ns; positive if the task is ahead of the ideal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ServiceError(i128);
+pub struct ServiceError(pub(crate) i128);
 
 impl ServiceError {
     /// An error of `ns` nanoseconds.

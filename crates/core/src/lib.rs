@@ -33,6 +33,7 @@ extern crate alloc;
 pub mod central;
 pub mod checked;
 pub mod effective;
+pub mod fluid;
 pub mod ideal;
 pub mod policies;
 pub mod policy;
