@@ -34,6 +34,7 @@ pub mod central;
 pub mod checked;
 pub mod effective;
 pub mod fluid;
+pub mod hierarchy;
 pub mod ideal;
 pub mod policies;
 pub mod policy;

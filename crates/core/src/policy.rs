@@ -50,8 +50,8 @@
 //! # Entities, not tasks
 //!
 //! A [`TaskId`] is a dense small integer that the caller owns. Nothing here says that it names a
-//! thread: a group of tasks (a cgroup, a user) can be an entity of an outer policy whose `pick`
-//! leads to the `pick` of the group's own policy, and whose `charge` charges both.
+//! thread; but an entity runs on one cpu at a time, so on several cpus a group of tasks is none. Groups
+//! have weights in a [tree](crate::hierarchy).
 
 use alloc::boxed::Box;
 use core::fmt;

@@ -4,6 +4,7 @@
 
 use prorata::{Policy, TaskId, Weight};
 
+pub(crate) mod random;
 pub(crate) mod ticks;
 
 /// Length of a quantum: logical, so any will do; a prime shows what should not divide it.

@@ -13,6 +13,8 @@ mod vectors;
 use prorata::policies::{Entry, FixedSet, Options, REGISTRY, Ratio};
 use prorata::{Checked, Policy, Setup, TaskId, Weight};
 
+use common::random::Random;
+
 /// A policy under test.
 type Watched = Checked<Box<dyn Policy + Send>>;
 
@@ -46,35 +48,6 @@ fn on_all_cpus(entries: &[Entry], cpus: &[usize], mut case: impl FnMut(&Entry, u
 /// True if a decision costs time in proportion to the number of tasks.
 fn is_linear(entry: &Entry) -> bool {
     entry.cost.pick.contains('N') && !entry.cost.pick.contains("log")
-}
-
-/// A small generator (`SplitMix64`): tests draw the same numbers on every machine.
-#[derive(Clone)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `limit`.
-    fn below(&mut self, limit: u32) -> u32 {
-        u32::try_from(self.next() % u64::from(limit)).expect("below a u32")
-    }
-
-    /// A weight of any order up to `bits` − 1 with equal probability.
-    fn weight(&mut self, bits: u32) -> u32 {
-        let order = self.below(bits);
-        (1 << order) + self.below(1 << order)
-    }
-
-    fn weights(&mut self, count: usize, bits: u32) -> Vec<u32> {
-        (0..count).map(|_| self.weight(bits)).collect()
-    }
 }
 
 /// Tasks of a set whose limits are evaluated: that takes a look at the whole set for each.

@@ -1,0 +1,7 @@
+//! Hierarchical GMS: its vectors, its naive twin in rationals, and the checker that needs no algorithm.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod twin;
+mod vectors;
