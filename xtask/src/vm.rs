@@ -17,13 +17,14 @@ use crate::{setup, shell};
 mod archive;
 mod image;
 mod machine;
+mod sources;
 
 use machine::{Machine, Outcome};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The kernel: the beginning of a version in Debian's trixie-backports. Without it, the first
-    /// that there is of 6.18, 6.17, 6.16, the newest.
+    /// The kernel: the beginning of a version that Debian's archive has, 6.16 or above. Without it,
+    /// the first that there is of 6.18, 6.17, 6.16, the newest.
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
     /// Virtual cpus.

@@ -1,23 +1,36 @@
-//! Kernels and busybox from Debian's archive, unpacked into the cache.
+//! Kernels, busybox and QEMU from Debian's archive, unpacked into the cache.
 //!
 //! Old versions leave the archive, so that a kernel is asked for by the beginning of its version
-//! and there is a list of beginnings to try.
+//! and there is a list of beginnings to try. What a package is called and where it has its files
+//! has changed over time:
+//!
+//! ```text
+//!              image                                config
+//! .. 6.18      linux-image-R   boot/vmlinuz-R       linux-image-R  boot/config-R
+//! 6.19 .. 7.1  linux-binary-R  boot/vmlinuz-R       in no package that the archive lists
+//! 7.2 ..       linux-binary-R  usr/lib/modules/R/   linux-base-R   usr/lib/modules/R/
+//! ```
 
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::sources::Mirror;
 use super::{NoSuchKernel, cache_dir};
 use crate::shell;
 
-/// Beginnings of versions, the best first. From 6.19 on a package carries the image under another
-/// name; backports' 7.2.12 has broken BTF, on which no scheduler loads.
-const CANDIDATES: &[&str] = &["6.18.", "6.17.", "6.16.", "7.1.", "6."];
+/// Beginnings of versions, the best first. Backports' 7.2.12 has broken BTF, on which no scheduler
+/// loads.
+const CANDIDATES: &[&str] = &["6.18", "6.17", "6.16", "7.1", "7", "6"];
 
-const MIRROR: &str = "http://deb.debian.org/debian";
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// Where busybox, QEMU and what it needs come from: one release, whatever newer ones there are.
+const RELEASE: &str = "trixie";
+/// And where kernels come from, as far as the mirror has them.
+const KERNEL_SUITES: &[&str] = &["trixie-backports", "sid", "experimental"];
+const FLAVOUR: &str = "-cloud-amd64";
 
 /// A kernel in the cache.
 pub(crate) struct Kernel {
@@ -25,7 +38,8 @@ pub(crate) struct Kernel {
     pub(crate) release: String,
     /// The compressed image that QEMU boots.
     pub(crate) image: PathBuf,
-    /// The kernel's configuration, which libbpf reads.
+    /// The kernel's configuration, which libbpf reads; of a kernel whose own is not in the archive
+    /// that of another version. What schedulers ask it for is the same in both.
     pub(crate) config: PathBuf,
 }
 
@@ -35,25 +49,35 @@ pub(crate) fn kernel(wanted: Option<&str>) -> Result<Kernel> {
     let beginnings: Vec<&str> = wanted.map_or_else(|| CANDIDATES.to_vec(), |w| vec![w]);
     let kernels = cache_dir()?.join("kernels");
     for beginning in &beginnings {
-        if let Some(kernel) = cached(&kernels, beginning)? {
-            return Ok(kernel);
+        if let Some(release) = newest(&cached(&kernels), beginning) {
+            return open(&kernels, release);
         }
     }
     let apt = Apt::prepare()?;
-    let packages = apt.kernel_packages()?;
+    let packages = apt.packages()?;
+    let releases = releases_of(&packages);
     for beginning in &beginnings {
-        let newest = packages.iter().rev().find(|p| release_of(p).starts_with(beginning));
-        if let Some(package) = newest {
-            return fetch(&apt, package, &kernels);
+        if let Some(release) = newest(&releases, beginning) {
+            return fetch(&apt, &packages, release, &kernels);
         }
     }
-    let releases: Vec<&str> = packages.iter().map(|p| release_of(p)).collect();
     let why = format!(
-        "no kernel {} in trixie-backports; there are {}",
+        "no kernel {} in {}; there are {}",
         beginnings[0],
+        apt.suites.join(", "),
         releases.join(", ")
     );
     Err(NoSuchKernel(why).into())
+}
+
+/// Of `releases`, which rise, the last that begins with `wanted`: 6.1 is no beginning of 6.19.
+fn newest<'a>(releases: &'a [String], wanted: &str) -> Option<&'a str> {
+    let ends_in_digit = wanted.ends_with(|c: char| c.is_ascii_digit());
+    let begins = |release: &&String| {
+        let rest = release.strip_prefix(wanted);
+        rest.is_some_and(|rest| !(ends_in_digit && rest.starts_with(|c: char| c.is_ascii_digit())))
+    };
+    releases.iter().rfind(begins).map(String::as_str)
 }
 
 /// A static busybox.
@@ -103,38 +127,43 @@ pub(crate) fn emulator() -> Result<Emulator> {
     Ok(emulator)
 }
 
-fn cached(kernels: &Path, beginning: &str) -> Result<Option<Kernel>> {
-    let Ok(entries) = fs::read_dir(kernels) else { return Ok(None) };
-    let mut releases: Vec<String> = entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|release| release.starts_with(beginning))
-        .collect();
-    releases.sort_by_key(|release| numbers(release));
-    releases.pop().map(|release| open(kernels, &release)).transpose()
+/// The releases of the kernels in the cache, by rising version.
+fn cached(kernels: &Path) -> Vec<String> {
+    let entries = fs::read_dir(kernels).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    rising(names.filter(|name| !name.starts_with('.')).collect())
 }
 
-fn fetch(apt: &Apt, package: &str, kernels: &Path) -> Result<Kernel> {
-    let release = release_of(package);
-    eprintln!("xtask: fetching {package}");
-    let unpacked = apt.root.join(format!("unpacked-{release}"));
-    apt.unpack(package, &unpacked)?;
+fn rising(mut releases: Vec<String>) -> Vec<String> {
+    releases.sort_by_key(|release| numbers(release));
+    releases
+}
+
+/// Unpacks a kernel into the cache.
+fn fetch(apt: &Apt, packages: &[String], release: &str, kernels: &Path) -> Result<Kernel> {
+    let image = image_package(packages, release).context("the release has no image")?;
+    eprintln!("xtask: fetching {image}");
+    let this = std::process::id();
+    let unpacked = apt.root.join(format!("unpacked-{release}-{this}"));
+    apt.unpack(image, &unpacked)?;
+    let (config_package, config_release) = config_package(packages, release, image)?;
+    if config_package != image {
+        apt.unpack(config_package, &unpacked)?;
+    }
     // A half-written kernel must not look like one: the directory appears whole or not at all.
-    let partial = kernels.join(format!(".partial-{release}"));
+    let partial = kernels.join(format!(".partial-{release}-{this}"));
     fs::create_dir_all(&partial)?;
-    let modules = format!("usr/lib/modules/{release}");
-    copy_first(
-        &[
-            unpacked.join(format!("boot/vmlinuz-{release}")),
-            unpacked.join(&modules).join("vmlinuz"),
-        ],
-        &partial.join("vmlinuz"),
-    )?;
-    copy_first(
-        &[unpacked.join(format!("boot/config-{release}")), unpacked.join(&modules).join("config")],
-        &partial.join("config"),
-    )?;
-    fs::rename(&partial, kernels.join(release))?;
+    let places = |name: &str, release: &str| {
+        let modules = unpacked.join("usr/lib/modules").join(release);
+        [unpacked.join(format!("boot/{name}-{release}")), modules.join(name)]
+    };
+    copy_first(&places("vmlinuz", release), &partial.join("vmlinuz"))?;
+    copy_first(&places("config", config_release), &partial.join("config"))?;
     fs::remove_dir_all(&unpacked)?;
+    let renamed = fs::rename(&partial, kernels.join(release));
+    if !kernels.join(release).is_dir() {
+        renamed?;
+    }
     open(kernels, release)
 }
 
@@ -144,7 +173,7 @@ fn open(kernels: &Path, release: &str) -> Result<Kernel> {
     let text = fs::read_to_string(&config).with_context(|| format!("{}", config.display()))?;
     ensure!(
         text.lines().any(|line| line == "CONFIG_SCHED_CLASS_EXT=y"),
-        "kernel {release} is built without CONFIG_SCHED_CLASS_EXT; 6.16 to 6.18 have it"
+        "kernel {release} is built without CONFIG_SCHED_CLASS_EXT; those from 6.16 on have it"
     );
     Ok(Kernel { release: release.to_string(), image: dir.join("vmlinuz"), config })
 }
@@ -157,18 +186,54 @@ fn copy_first(from: &[PathBuf], to: &Path) -> Result<()> {
 }
 
 /// `linux-image-6.18.15+deb13-cloud-amd64` → `6.18.15+deb13-cloud-amd64`.
-fn release_of(package: &str) -> &str {
-    package.trim_start_matches("linux-image-").trim_start_matches("linux-binary-")
+fn release_of<'a>(package: &'a str, kind: &str) -> Option<&'a str> {
+    let release = package.strip_prefix("linux-")?.strip_prefix(kind)?.strip_prefix('-')?;
+    let is_release = release.starts_with(|c: char| c.is_ascii_digit());
+    (is_release && release.ends_with(FLAVOUR)).then_some(release)
 }
 
-/// The numbers of a version, for sorting: `6.18.15+deb13` → `[6, 18, 15, 13, …]`.
+/// The releases that have an image, by rising version.
+fn releases_of(packages: &[String]) -> Vec<String> {
+    let release = |package: &String| release_of(package, "image").map(str::to_string);
+    rising(packages.iter().filter_map(release).collect())
+}
+
+/// The package that holds a release's image. Where there is a `linux-binary-R`, `linux-image-R` is
+/// empty.
+fn image_package<'a>(packages: &'a [String], release: &str) -> Option<&'a str> {
+    let of_kind = |kind: &str| packages.iter().find(|p| release_of(p, kind) == Some(release));
+    of_kind("binary").or_else(|| of_kind("image")).map(String::as_str)
+}
+
+/// The package that holds a release's configuration, and whose that is: that of the next newer
+/// release if there is none of its own.
+fn config_package<'a>(
+    packages: &'a [String],
+    release: &'a str,
+    image: &'a str,
+) -> Result<(&'a str, &'a str)> {
+    if image.starts_with("linux-image-") {
+        return Ok((image, release));
+    }
+    let bases = packages.iter().filter_map(|p| Some((p.as_str(), release_of(p, "base")?)));
+    let newer = bases.filter(|(_, of)| numbers(of) >= numbers(release));
+    let next = newer.min_by_key(|(_, of)| numbers(of));
+    next.with_context(|| format!("no package holds the configuration of kernel {release}"))
+}
+
+/// The numbers of a version, for sorting: `6.18.15+deb13-cloud-amd64` → `[6, 18, 15, 13]`.
 fn numbers(release: &str) -> Vec<u32> {
-    release.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
+    let version = release.strip_suffix(FLAVOUR).unwrap_or(release);
+    version.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
 /// apt with all its state in the cache directory: the host's apt neither knows nor changes.
 struct Apt {
     root: PathBuf,
+    /// Those that the mirror has, [`RELEASE`] included.
+    suites: Vec<&'static str>,
+    /// Others of this workspace's programs wait for as long as it is open.
+    _lock: fs::File,
 }
 
 impl Apt {
@@ -180,29 +245,55 @@ impl Apt {
                 cache_dir()?.join("kernels/RELEASE/").display()
             );
         }
-        ensure!(
-            Path::new(KEYRING).is_file(),
-            "{KEYRING} is missing: install debian-archive-keyring"
-        );
-        let apt = Apt { root: cache_dir()?.join("apt") };
-        for dir in ["lists/partial", "cache/archives/partial", "packages"] {
-            fs::create_dir_all(apt.root.join(dir))?;
+        let root = cache_dir()?.join("apt");
+        for dir in ["lists/partial", "cache/archives/partial", "packages", "sources"] {
+            fs::create_dir_all(root.join(dir))?;
         }
-        fs::write(apt.root.join("apt.conf"), apt.configuration())?;
-        let suites = ["trixie-backports", "trixie"];
-        let lines =
-            suites.map(|suite| format!("deb [signed-by={KEYRING}] {MIRROR} {suite} main\n"));
-        fs::write(apt.root.join("sources.list"), lines.concat())?;
-        shell::output(apt.command("apt-get").args(["-qq", "update"]))
-            .context("Debian's archive cannot be read")?;
+        let lock = fs::File::create(root.join("lock"))?;
+        // SAFETY: the file is open.
+        let locked = unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX) } == 0;
+        ensure!(locked, "{} cannot be locked", root.display());
+        let mut apt = Apt { root, suites: Vec::new(), _lock: lock };
+        apt.update()?;
         Ok(apt)
+    }
+
+    /// Reads what packages each suite has. A mirror need not have all of them.
+    fn update(&mut self) -> Result<()> {
+        let mirror = Mirror::configured(Path::new("/etc/apt"))?;
+        fs::write(self.root.join("apt.conf"), self.configuration())?;
+        let sources = self.root.join("sources");
+        for entry in fs::read_dir(&sources)? {
+            fs::remove_file(entry?.path())?;
+        }
+        for suite in [RELEASE].iter().chain(KERNEL_SUITES) {
+            let file = sources.join(format!("{suite}.sources"));
+            fs::write(&file, mirror.entry(suite))?;
+            let mut update = self.command("apt-get");
+            update.args(["-qq", "update", "-o", "APT::Get::List-Cleanup=0"]);
+            update.arg("-o").arg("Dir::Etc::sourceparts=-");
+            update.arg("-o").arg(format!("Dir::Etc::sourcelist={}", file.display()));
+            match shell::output(&mut update) {
+                Ok(_) => self.suites.push(suite),
+                Err(error) if *suite == RELEASE => {
+                    return Err(error.context("Debian's archive cannot be read"));
+                }
+                Err(error) => {
+                    eprintln!("xtask: no kernels from {suite}: {error:#}");
+                    fs::remove_file(&file)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn configuration(&self) -> String {
         let root = self.root.display();
         format!(
-            "Dir::Etc::sourcelist \"{root}/sources.list\";\n\
-             Dir::Etc::sourceparts \"-\";\n\
+            "Dir::Etc::sourcelist \"/dev/null\";\n\
+             Dir::Etc::sourceparts \"{root}/sources\";\n\
+             Dir::Etc::preferences \"/dev/null\";\n\
+             Dir::Etc::preferencesparts \"/dev/null\";\n\
              Dir::State::lists \"{root}/lists\";\n\
              Dir::State::status \"/dev/null\";\n\
              Dir::Cache \"{root}/cache\";\n\
@@ -219,22 +310,10 @@ impl Apt {
         command
     }
 
-    /// Kernel packages of the cloud flavour that hold an image, by rising version.
-    fn kernel_packages(&self) -> Result<Vec<String>> {
+    /// The names of all packages that kernels come in.
+    fn packages(&self) -> Result<Vec<String>> {
         let names = shell::output(self.command("apt-cache").args(["pkgnames", "linux-"]))?;
-        let mut packages: Vec<String> = names
-            .lines()
-            .filter(|name| name.ends_with("-cloud-amd64") && name.contains("+deb"))
-            .filter(|name| match numbers(release_of(name)).get(..2) {
-                Some(&[major, minor]) if (major, minor) >= (6, 19) => {
-                    name.starts_with("linux-binary-")
-                }
-                _ => name.starts_with("linux-image-"),
-            })
-            .map(str::to_string)
-            .collect();
-        packages.sort_by_key(|package| numbers(release_of(package)));
-        Ok(packages)
+        Ok(names.lines().map(str::to_string).collect())
     }
 
     /// Fetches `package` and all that it depends on, and unpacks them into `dir`.
@@ -243,6 +322,7 @@ impl Apt {
         fs::create_dir_all(archives.join("partial"))?;
         let mut fetch = self.command("apt-get");
         fetch.args(["-qq", "--yes", "--no-install-recommends", "--download-only"]);
+        fetch.args(["--target-release", RELEASE]);
         fetch.arg("-o").arg(format!("Dir::Cache::archives={}", archives.display()));
         shell::output(fetch.args(["install", package]))?;
         fs::create_dir_all(dir)?;
@@ -257,7 +337,9 @@ impl Apt {
 
     /// Fetches `package` and unpacks it into `dir`.
     fn unpack(&self, package: &str, dir: &Path) -> Result<()> {
-        shell::output(self.command("apt-get").args(["-qq", "download", package]))?;
+        let mut fetch = self.command("apt-get");
+        // What other suites have, and this one has not, comes from there.
+        shell::output(fetch.args(["-qq", "--target-release", RELEASE, "download", package]))?;
         let packages = self.root.join("packages");
         let file = fs::read_dir(&packages)?
             .filter_map(|entry| Some(entry.ok()?.path()))
@@ -277,17 +359,56 @@ impl Apt {
 mod tests {
     use super::*;
 
+    fn names(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_string).collect()
+    }
+
     #[test]
     fn a_release_is_what_follows_the_kind_of_package() {
-        assert_eq!(
-            release_of("linux-image-6.18.15+deb13-cloud-amd64"),
-            "6.18.15+deb13-cloud-amd64"
-        );
-        assert_eq!(release_of("linux-binary-7.1.3+deb13-cloud-amd64"), "7.1.3+deb13-cloud-amd64");
+        let release = "6.18.15+deb13-cloud-amd64";
+        assert_eq!(release_of(&format!("linux-image-{release}"), "image"), Some(release));
+        assert_eq!(release_of("linux-binary-7.3-cloud-amd64", "binary"), Some("7.3-cloud-amd64"));
+        for other in ["linux-image-cloud-amd64", "linux-image-6.18.15+deb13-cloud-amd64-dbg"] {
+            assert_eq!(release_of(other, "image"), None);
+        }
     }
 
     #[test]
     fn versions_sort_by_number_not_by_letter() {
-        assert!(numbers("6.18.9+deb13") < numbers("6.18.15+deb13"));
+        let releases =
+            rising(names("7.3.4+deb13-cloud-amd64 6.9+deb13-cloud-amd64 7.3-cloud-amd64"));
+        let rising = "6.9+deb13-cloud-amd64 7.3-cloud-amd64 7.3.4+deb13-cloud-amd64";
+        assert_eq!(releases, names(rising));
+    }
+
+    #[test]
+    fn the_newest_of_a_series_is_of_that_series() {
+        let releases = names("6.1.9-cloud-amd64 6.19.6-cloud-amd64 6.19.14-cloud-amd64");
+        assert_eq!(newest(&releases, "6.1"), Some("6.1.9-cloud-amd64"));
+        assert_eq!(newest(&releases, "6.19."), Some("6.19.14-cloud-amd64"));
+        assert_eq!(newest(&releases, "6.19"), Some("6.19.14-cloud-amd64"));
+        assert_eq!(newest(&releases, "6.19.1"), None);
+    }
+
+    #[test]
+    fn every_layout_of_the_archive_is_known() {
+        let packages = names(
+            "linux-image-6.18.15+deb13-cloud-amd64
+             linux-image-7.1.13+deb13-cloud-amd64 linux-binary-7.1.13+deb13-cloud-amd64
+             linux-image-7.3-cloud-amd64 linux-binary-7.3-cloud-amd64 linux-base-7.3-cloud-amd64
+             linux-base-7.2.13+deb14-cloud-amd64 linux-image-rt-amd64",
+        );
+        let places = |series: &str| {
+            let releases = releases_of(&packages);
+            let release = newest(&releases, series).unwrap().to_string();
+            let image = image_package(&packages, &release).unwrap();
+            let config = config_package(&packages, &release, image).unwrap();
+            [image, config.0, config.1].map(|name| name.trim_end_matches(FLAVOUR).to_string())
+        };
+        let image = "linux-image-6.18.15+deb13";
+        assert_eq!(places("6.18"), [image, image, "6.18.15+deb13"]);
+        let next = ["linux-base-7.2.13+deb14", "7.2.13+deb14"];
+        assert_eq!(places("7.1"), ["linux-binary-7.1.13+deb13", next[0], next[1]]);
+        assert_eq!(places("7.3"), ["linux-binary-7.3", "linux-base-7.3", "7.3"]);
     }
 }
