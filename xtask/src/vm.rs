@@ -35,6 +35,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHIFT", num_args = 0..=1, default_missing_value = "0")]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=10))]
     icount: Option<u32>,
+    /// More for the kernel's command line: maxcpus=2, isolcpus=1.
+    #[arg(long, default_value = "", value_name = "OPTIONS")]
+    boot: String,
     /// Seconds after which the machine is switched off and the command has failed.
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     timeout: u64,
@@ -55,6 +58,7 @@ impl Args {
             kernel: archive::kernel(self.kernel.as_deref())?,
             cpus: self.cpus,
             icount: self.icount,
+            boot: self.boot,
             timeout: Duration::from_secs(self.timeout),
         };
         match machine.run(&self.command.join(" "), &programs, &mut print)? {
@@ -80,12 +84,15 @@ impl std::fmt::Display for NoSuchKernel {
 impl std::error::Error for NoSuchKernel {}
 
 /// What a run of [`check`] needs to know.
+#[derive(Default)]
 pub(crate) struct Check<'a> {
     /// The beginning of its version; if not given, as for `cargo xtask vm`.
     pub(crate) kernel: Option<&'a str>,
     pub(crate) cpus: u32,
     /// An instruction takes 2 to the power of this, in ns.
     pub(crate) icount: u32,
+    /// More for the kernel's command line.
+    pub(crate) boot: &'a str,
     /// Of the host's time.
     pub(crate) timeout: Duration,
     /// Programs to take along beside this workspace's.
@@ -101,6 +108,7 @@ pub(crate) fn check(what: &Check<'_>, script: &str, show: &mut dyn FnMut(&str)) 
         kernel: archive::kernel(what.kernel)?,
         cpus: what.cpus,
         icount: Some(what.icount),
+        boot: what.boot.to_string(),
         timeout: what.timeout,
     };
     let mut programs = build_programs()?;

@@ -39,7 +39,7 @@ impl Args {
             script += &kill(&self.policy, self.kills);
         }
         let timeout = Duration::from_secs(6 * 3600);
-        let what = Check { kernel: None, cpus: self.cpus, icount: ICOUNT, timeout, programs: &[] };
+        let what = Check { cpus: self.cpus, icount: ICOUNT, timeout, ..Check::default() };
         vm::check(&what, &script, &mut vm::print)?;
         Ok(ExitCode::SUCCESS)
     }

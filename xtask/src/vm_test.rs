@@ -59,6 +59,9 @@ pub(crate) fn run() -> Result<()> {
             check(None, cpus, &[vm_stress::stress("gr3", STRESS_SECONDS, 1)])?;
         }
     }
+    eprintln!("xtask: in the kernel, 2 of 4 cpus offline");
+    let machine = Check { cpus: 4, boot: "maxcpus=2", ..Check::default() };
+    boot_and_check(&machine, &[bound_to_offline_cpus()])?;
     eprintln!("xtask: in another kernel");
     match check(Some(SECOND_KERNEL), 2, &[decisions(), failures()]) {
         Err(error) if error.is::<vm::NoSuchKernel>() => eprintln!("xtask: skipped: {error}"),
@@ -68,8 +71,12 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn check(kernel: Option<&str>, cpus: u32, scripts: &[String]) -> Result<()> {
-    let what =
-        Check { kernel, cpus, icount: ICOUNT, timeout: Duration::from_secs(900), programs: &[] };
+    boot_and_check(&Check { kernel, cpus, ..Check::default() }, scripts)
+}
+
+/// Runs scripts one after the other in a machine, of which cpus and kernel are told.
+fn boot_and_check(machine: &Check<'_>, scripts: &[String]) -> Result<()> {
+    let what = Check { icount: ICOUNT, timeout: Duration::from_secs(900), ..*machine };
     let script = format!("set -e\n{BEGIN_END}\n{}", scripts.join("\n"));
     vm::check(&what, &script, &mut vm::print)
 }
@@ -174,6 +181,17 @@ counted rescues
 kill $HOGS
 end INT
 prorata verify /tmp/recording"
+        .to_string()
+}
+
+/// Anybody may bind tasks to cpus that are offline, beside one that is not.
+fn bound_to_offline_cpus() -> String {
+    "begin
+for hog in 1 2 3; do as 1000 taskset 0xd sh -c 'while :; do :; done' & HOGS=\"$HOGS $!\"; done
+sleep 2
+test \"$(cat /sys/kernel/sched_ext/state)\" = enabled
+kill $HOGS
+end INT"
         .to_string()
 }
 

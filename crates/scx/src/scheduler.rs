@@ -41,6 +41,7 @@ impl<'a> Scheduler<'a> {
         constants.loader = i32::try_from(std::process::id())?;
         constants.policy_options = options.policy.options;
         constants.recording = options.record.is_some();
+        constants.cpus_possible = u32::try_from(libbpf_rs::num_possible_cpus()?)?;
         constants.cpus_in_use = cpus.count();
         cpus.fill(&mut constants.index_of_cpu, &mut constants.cpu_of_index);
         skel.struct_ops.prorata_ops_mut().flags = *compat::SCX_OPS_ENQ_LAST

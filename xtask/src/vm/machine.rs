@@ -32,6 +32,8 @@ pub(crate) struct Machine {
     pub(crate) cpus: u32,
     /// Guest time is executed instructions, each taking 2 to the power of this, in ns.
     pub(crate) icount: Option<u32>,
+    /// More for the kernel's command line.
+    pub(crate) boot: String,
     pub(crate) timeout: Duration,
 }
 
@@ -113,7 +115,7 @@ impl Machine {
         }
         qemu.arg("-kernel").arg(&self.kernel.image);
         qemu.arg("-initrd").arg(initrd);
-        qemu.args(["-append", boot]);
+        qemu.args(["-append", &format!("{boot} {}", self.boot)]);
         qemu.arg("-serial").arg(format!("file:{}", console.display()));
         qemu.args(["-chardev", "stdio,id=output,signal=off", "-serial", "chardev:output"]);
         qemu

@@ -108,6 +108,8 @@ const volatile u32 policy_options[POLICY_OPTIONS];
 const volatile bool recording;
 /* The process that loaded us. */
 const volatile s32 loader;
+/* Cpus that could be plugged in: a task that is bound to none of them is allowed on so many. */
+const volatile u32 cpus_possible = 1;
 /* Cpus in use, and their numbers among them: the policy numbers cpus 0, 1, 2 … */
 const volatile u32 cpus_in_use = 1;
 const volatile u16 index_of_cpu[MAX_CPUS];

@@ -42,10 +42,24 @@ static struct task_struct *task_of(u32 id)
 	return ref ? ref->task : NULL;
 }
 
-/* True if the task is allowed on every cpu right now. */
+/*
+ * True unless the task is allowed on every online cpu. A number says nothing: where a possible cpu
+ * is offline, a task may be allowed on as many cpus as are online, but not on these. Cpus that are
+ * online are those in use, or the kernel is about to unload us.
+ */
+static bool is_bound(const struct task_struct *p)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	bool bound = !bpf_cpumask_subset(online, p->cpus_ptr);
+
+	scx_bpf_put_cpumask(online);
+	return bound;
+}
+
+/* True unless the task is allowed on every cpu right now. */
 static bool is_confined(const struct task_struct *p)
 {
-	return p->nr_cpus_allowed < cpus_in_use || is_migration_disabled(p);
+	return (p->nr_cpus_allowed < cpus_possible && is_bound(p)) || is_migration_disabled(p);
 }
 
 static bool can_run_on(const struct task_struct *p, s32 cpu)
