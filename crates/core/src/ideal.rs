@@ -186,6 +186,11 @@ impl ServiceError {
         ServiceError((ns as i128) << 64)
     }
 
+    /// An error in units of 2^−64 ns.
+    pub(crate) const fn from_raw(error: i128) -> ServiceError {
+        ServiceError(error)
+    }
+
     /// In nanoseconds, rounded to 2^−20 ns: far above what the arithmetic of
     /// [`ServiceErrors`] loses, so that what is exactly 0 prints as 0.
     #[must_use]

@@ -25,11 +25,17 @@ use alloc::vec::Vec;
 use crate::policy::Weight;
 
 mod certify;
+mod errors;
+mod flat;
 mod natural;
+mod policy;
 mod rate;
 mod rates;
 
 pub use certify::Violation;
+pub use errors::HierarchyErrors;
+pub use flat::Flat;
+pub use policy::{NodeId, TreePolicy};
 pub use rate::Rate;
 pub use rates::Rates;
 

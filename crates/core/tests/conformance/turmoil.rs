@@ -2,8 +2,9 @@
 //! not in step. What must hold here for every policy is what [`Checked`](prorata::Checked) checks;
 //! and that the same seed gives the same schedule.
 
+use prorata::hierarchy::Flat;
 use prorata::policies::{Entry, REGISTRY};
-use prorata::{CpuId, Nanos, Policy, Setup, TaskId};
+use prorata::{Checked, CpuId, Nanos, Policy, Setup, TaskId};
 
 use crate::common::{QUANTUM_NS, weight};
 use crate::{Context, Random, Watched, on_all_cpus, watched};
@@ -128,9 +129,13 @@ impl World {
 
 /// Runs `entry` through `steps` decisions of `mix`; the schedule.
 pub(crate) fn stir(entry: &Entry, cpus: usize, mix: Mix, steps: usize, seed: u64) -> Log {
-    let setup = Setup::new(cpus, QUANTUM_NS);
+    let policy = watched(entry, &Setup::new(cpus, QUANTUM_NS));
+    stir_policy(policy, cpus, mix, steps, seed)
+}
+
+fn stir_policy(policy: Watched, cpus: usize, mix: Mix, steps: usize, seed: u64) -> Log {
     let mut world = World {
-        policy: watched(entry, &setup).patience_quanta(PATIENCE_QUANTA),
+        policy: policy.patience_quanta(PATIENCE_QUANTA),
         random: Random(seed),
         mix,
         now_ns: 0,
@@ -192,6 +197,22 @@ fn weights_at_the_limits_that_change() {
             let setup = Setup::new(cpus, QUANTUM_NS);
             let _context = Context(format!("seed {seed} on {setup:?}"));
             stir(entry, cpus, LIMITS, 2000, seed);
+        }
+    });
+}
+
+/// A tree without nodes is the policy itself.
+#[test]
+fn a_tree_of_depth_one_gives_the_same_schedule() {
+    on_all_cpus(REGISTRY, &[1, 3], |entry, cpus| {
+        for (mix, seed) in [(INTERACTIVE, 8), (REWEIGHING, 9), (LIMITS, 10)] {
+            let setup = Setup::new(cpus, QUANTUM_NS);
+            let policy = watched(entry, &setup).into_inner();
+            let tree: Box<dyn Policy + Send> = Box::new(Flat::new(policy, &setup));
+            let tree = Checked::new(tree, &setup).work_conserving(entry.work_conserving);
+            let same =
+                stir_policy(tree, cpus, mix, 1000, seed) == stir(entry, cpus, mix, 1000, seed);
+            assert!(same, "{} in a tree differs from itself, seed {seed}", entry.name);
         }
     });
 }
