@@ -662,37 +662,42 @@ policy_fn u32 shift(u32 id, u32 order)
 	return 0;
 }
 
+/* Appends the tasks of a group that are above the cap and not in `capped`. */
+policy_fn u32 find_exceeding_in(u32 order)
+{
+	u32 first = STATE->groups[order & 31].current, id = first, i;
+
+	bpf_for(i, 0, 4 * POLICY_CPUS) {
+		struct policy_task __arena *task = TASK(id);
+
+		if (!task->capped && above_cap(task->weight)) {
+			STATE->capped[STATE->capped_count & 1023] = id;
+			STATE->capped_count++;
+		}
+		id = task->next;
+		if (id == first)
+			break;
+	}
+	return 0;
+}
+
 /* Appends the tasks above the cap that are not in `capped`. */
 policy_fn u32 find_exceeding(void)
 {
-	u32 missing, i, j;
+	u32 all = STATE->count, i;
 
 	if (STATE->cap_feasible == CAP_NONE)
 		return 0;
-	if (STATE->count <= STATE->cpus)
-		missing = STATE->count;
-	else
-		missing = STATE->cpus - STATE->cap_cpus - STATE->capped_count;
+	if (STATE->count > STATE->cpus)
+		all = STATE->cpus - STATE->cap_cpus;
 	bpf_for(i, 0, ORDERS) {
-		u32 order = ORDERS - 1 - i, id, first;
+		u32 order = ORDERS - 1 - i;
 
-		if (!missing || order < cap_order(STATE->cap_feasible, STATE->cap_cpus))
+		if (STATE->capped_count >= all ||
+		    order < cap_order(STATE->cap_feasible, STATE->cap_cpus))
 			break;
-		if (!STATE->place[order])
-			continue;
-		first = id = STATE->groups[order].current;
-		bpf_for(j, 0, 4 * POLICY_CPUS) {
-			struct policy_task __arena *task = TASK(id);
-
-			if (!task->capped && above_cap(task->weight)) {
-				STATE->capped[STATE->capped_count & 1023] = id;
-				STATE->capped_count++;
-				missing--;
-			}
-			id = task->next;
-			if (id == first)
-				break;
-		}
+		if (STATE->place[order])
+			find_exceeding_in(order);
 	}
 	return 0;
 }
