@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+mod attack;
 mod cost;
 mod hogs;
 mod ideal;
@@ -34,6 +35,9 @@ pub(crate) enum Guest {
     Worker(stress::WorkerArgs),
     /// Kills the loader again and again.
     Kill(stress::KillArgs),
+    /// Tries to change the weight of root's processes.
+    #[command(subcommand)]
+    Attack(attack::Attack),
 }
 
 impl Guest {
@@ -46,6 +50,7 @@ impl Guest {
             Guest::Stress(args) => args.execute(),
             Guest::Worker(args) => args.execute(),
             Guest::Kill(args) => args.execute(),
+            Guest::Attack(attack) => attack.execute(),
         }
     }
 }

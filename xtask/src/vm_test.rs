@@ -23,6 +23,9 @@ const STRESS_SECONDS: u64 = 5;
 /// An instruction takes 4 ns: the emulated cpus are slow, and the host is done the sooner.
 const ICOUNT: u32 = 2;
 
+/// Attempts of each attack that is a race; ten thousand were tried by hand.
+const RACES: u32 = 200;
+
 /// The beginning of its version.
 const SECOND_KERNEL: &str = "6.17.";
 /// Policies, and for how long their decisions are recorded: one second is too short for shares to
@@ -50,6 +53,7 @@ pub(crate) fn run() -> Result<()> {
             decisions(),
             failures(),
             weights(),
+            attacks(),
             outside(),
             use_of_sleepers(),
             run_command(),
@@ -166,6 +170,32 @@ test \"$(scx_prorata weight get --pid $(cat /tmp/child))\" = \"$(cat /tmp/child)
 kill $(cat /tmp/child)
 end INT"
         .to_string()
+}
+
+/// An ordinary user does not get at the weights of root's processes: by a user namespace, a set-uid
+/// program, or a number that was another process's.
+fn attacks() -> String {
+    format!(
+        "begin
+sleep 1000 & ROOTS=$!
+as 1000 unshare -U -r true
+refused as 1000 unshare -U -r scx_prorata weight set --pid $ROOTS 5
+refused as 1000 unshare -U -r scx_prorata weight set --user 0 5
+xtask guest as 1000 unshare -U -r sleep 1000 & SLEEPER=$!
+sleep 0.5
+as 1000 scx_prorata weight set --pid $SLEEPER 500
+refused as 1000 unshare -U -r scx_prorata weight set --pid $SLEEPER 501
+refused as 1001 unshare -U -r scx_prorata weight set --pid $SLEEPER 5
+refused unshare -U scx_prorata weight set --pid $SLEEPER 499
+cp /bin/xtask /tmp/set-uid
+chmod 4755 /tmp/set-uid
+as 1000 xtask guest attack exec /tmp/set-uid --times {RACES}
+test \"$(scx_prorata weight get --pid 1)\" = '1 1024'
+xtask guest attack reuse --times {RACES}
+test \"$(scx_prorata weight get --pid $ROOTS)\" = \"$ROOTS 1024\"
+kill $ROOTS $SLEEPER
+end INT"
+    )
 }
 
 /// Tasks that wait too long are rescued, tasks bound to a cpu run there: both are explained.

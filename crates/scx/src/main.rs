@@ -97,7 +97,7 @@ fn schedule(options: &Options, shutdown: &AtomicBool) -> Result<bool> {
         while requests.try_recv().is_ok() {
             answers.send(stats::Metrics::read(&loaded.memory()))?;
         }
-        socket.serve(|request, peer| weight::answer(request, peer, loaded.as_mut()));
+        socket.serve(|request, caller| weight::answer(request, caller, loaded.as_mut()));
         if let Some(recorder) = &mut recorder {
             recorder.catch_up(&loaded.memory())?;
         }

@@ -11,7 +11,7 @@ use anyhow::Result;
 use libbpf_rs::OpenObject;
 use scx_utils::UserExitInfo;
 
-use crate::bpf_intf::policy_limits_POLICY_OPTIONS;
+use crate::bpf_intf::{policy_limits_POLICY_OPTIONS, weight_call};
 use crate::options::Options;
 use crate::shared::Memory;
 
@@ -29,12 +29,9 @@ pub(crate) trait Loaded {
     /// The cpus that it schedules.
     fn cpus(&self) -> u32;
 
-    /// Sets the weight of a task, and returns it: 0 for that of its nice value, [`KEEP`] to leave
-    /// it as it is.
-    ///
-    /// # Errors
-    /// An errno: `ESRCH` when there is no such task.
-    fn weight_call(&mut self, pid: u32, weight: u32) -> Result<u32, i32>;
+    /// Sets the weight of a task or, if it is [`KEEP`], only reads it, for whoever connected the
+    /// socket; `result` says how that went.
+    fn weight_call(&mut self, call: weight_call) -> weight_call;
 
     /// Unloads it and tells why it ended.
     ///

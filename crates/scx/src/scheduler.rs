@@ -81,8 +81,8 @@ impl Loaded for Scheduler<'_> {
         self.skel.maps.rodata_data.as_ref().expect("the object has constants").cpus_in_use
     }
 
-    fn weight_call(&mut self, pid: u32, weight: u32) -> Result<u32, i32> {
-        let mut call = weight_call { pid, weight, result: -libc::EIO };
+    fn weight_call(&mut self, mut call: weight_call) -> weight_call {
+        call.result = -libc::EIO;
         // SAFETY: the program reads and writes exactly this struct of plain numbers.
         let bytes = unsafe {
             std::slice::from_raw_parts_mut((&raw mut call).cast::<u8>(), size_of_val(&call))
@@ -90,7 +90,7 @@ impl Loaded for Scheduler<'_> {
         let input = libbpf_rs::ProgramInput { context_in: Some(bytes), ..Default::default() };
         // What went wrong, if anything did, is in `result`.
         let _ = self.skel.progs.prorata_weight_call.test_run(input);
-        if call.result == 0 { Ok(call.weight) } else { Err(-call.result) }
+        call
     }
 
     fn unload(&mut self) -> Result<UserExitInfo> {

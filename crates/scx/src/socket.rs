@@ -6,13 +6,13 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 /// A client that does not take its answer must not keep the loader.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -20,7 +20,6 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const MOST_CLIENTS: usize = 64;
 /// Bytes of a request, a line.
 const LONGEST: usize = 128;
-const CAP_SYS_NICE: u64 = 1 << 23;
 
 /// Listens at a path, which is gone when this is dropped.
 pub(crate) struct Socket {
@@ -54,8 +53,9 @@ impl Socket {
         unsafe { libc::poll(inputs.as_mut_ptr(), inputs.len() as libc::nfds_t, longest_ms) };
     }
 
-    /// Has `answer` answer those who have said what they want; an error is the answer too.
-    pub(crate) fn serve(&mut self, mut answer: impl FnMut(&str, &Peer) -> Result<String>) {
+    /// Has `answer` answer those who have said what they want; an error is the answer too. With our
+    /// end of the socket, the kernel keeps the credentials of whoever connected it.
+    pub(crate) fn serve(&mut self, mut answer: impl FnMut(&str, BorrowedFd<'_>) -> Result<String>) {
         while let Ok((stream, _)) = self.listener.accept() {
             // One that has gone meanwhile is not missed.
             self.clients.extend(Client::new(stream));
@@ -66,8 +66,8 @@ impl Socket {
         self.clients.retain_mut(|client| match client.listen() {
             Ok(None) => true,
             Ok(Some(request)) => {
-                let text =
-                    answer(&request, &client.peer).unwrap_or_else(|error| format!("{error:#}\n"));
+                let text = answer(&request, client.stream.as_fd())
+                    .unwrap_or_else(|error| format!("{error:#}\n"));
                 client.tell(&text);
                 false
             }
@@ -85,15 +85,13 @@ impl Drop for Socket {
 /// Somebody who is connected and has not said everything yet.
 struct Client {
     stream: UnixStream,
-    peer: Peer,
     said: Vec<u8>,
 }
 
 impl Client {
-    fn new(stream: UnixStream) -> Result<Client> {
+    fn new(stream: UnixStream) -> io::Result<Client> {
         stream.set_nonblocking(true)?;
-        let peer = Peer::of(&stream)?;
-        Ok(Client { stream, peer, said: Vec::new() })
+        Ok(Client { stream, said: Vec::new() })
     }
 
     /// The request, once its line is whole. An error if none will come.
@@ -123,39 +121,10 @@ impl Client {
     }
 }
 
-/// Who is at the other end, as the kernel says.
-pub(crate) struct Peer {
-    /// The effective user.
-    pub(crate) uid: u32,
-    /// Has `CAP_SYS_NICE`.
-    pub(crate) capable: bool,
-}
-
-impl Peer {
-    fn of(stream: &UnixStream) -> Result<Peer> {
-        let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
-        let mut length = u32::try_from(size_of_val(&credentials))?;
-        // SAFETY: the kernel fills in a struct of the length that it is told.
-        let result = unsafe {
-            libc::getsockopt(
-                stream.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_PEERCRED,
-                (&raw mut credentials).cast(),
-                &raw mut length,
-            )
-        };
-        ensure!(result == 0, "the kernel does not say who asks");
-        let status = fs::read_to_string(format!("/proc/{}/status", credentials.pid))?;
-        let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-        let effective = effective.context("no capabilities in /proc")?;
-        let capabilities = u64::from_str_radix(effective.trim(), 16)?;
-        Ok(Peer { uid: credentials.uid, capable: capabilities & CAP_SYS_NICE != 0 })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use anyhow::ensure;
+
     use super::*;
 
     fn socket(name: &str) -> Socket {
@@ -163,7 +132,7 @@ mod tests {
         Socket::listen(&std::env::temp_dir().join(name)).expect("a socket")
     }
 
-    fn echo(request: &str, _: &Peer) -> Result<String> {
+    fn echo(request: &str, _: BorrowedFd<'_>) -> Result<String> {
         ensure!(request != "wrong", "this is wrong");
         Ok(format!("{request}!\n"))
     }

@@ -3,18 +3,20 @@
 //!
 //! The meaning is that of the papers' `setweight(which, who, weight)`, and permissions are those of
 //! `setpriority`: one may change one's own processes, and needs `CAP_SYS_NICE` to raise a weight or
-//! to change those of others. The loader, which alone can reach the scheduler, listens on a socket
-//! and learns from the kernel who asks.
+//! to change those of others. The loader, which alone can reach the scheduler, listens on a socket;
+//! the scheduler decides who may do what, on the task itself (`bpf/permission.h`).
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::bpf_intf::weight_call;
 use crate::policies::{KEEP, Loaded};
-use crate::socket::{Peer, Socket};
+use crate::socket::Socket;
 
 const SOCKET: &str = "/run/scx_prorata.sock";
 
@@ -90,22 +92,24 @@ pub(crate) fn listen() -> Result<Socket> {
     Socket::listen(Path::new(SOCKET))
 }
 
-/// The loader's answer to a request.
-pub(crate) fn answer(line: &str, peer: &Peer, loaded: &mut dyn Loaded) -> Result<String> {
+/// The loader's answer to a request of whoever connected the socket.
+pub(crate) fn answer(
+    line: &str,
+    caller: BorrowedFd<'_>,
+    loaded: &mut dyn Loaded,
+) -> Result<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let &[kind, id, weight] = &words[..] else { bail!("'{}' is no request", line.trim()) };
     let (id, weight): (u32, u32) = (id.parse()?, weight.parse()?);
     ensure!(weight <= 1_000_000 || weight == KEEP, "a weight is at most 1000000");
-    let processes = processes(kind, id)?;
+    let processes = processes(kind, id);
     ensure!(!processes.is_empty(), "there is no process of {kind} {id}");
+    let caller_fd = caller.as_raw_fd().cast_unsigned();
     let mut answer = String::new();
     for process in processes {
         for thread in threads(process) {
-            if weight != KEEP {
-                may_change(peer, process, thread, weight, loaded)?;
-            }
-            // A thread may end while we look.
-            if let Ok(weight) = loaded.weight_call(thread, weight) {
+            let call = weight_call { caller_fd, process, thread, weight, result: 0 };
+            if let Some(weight) = outcome(&loaded.weight_call(call))? {
                 answer += &format!("{thread} {weight}\n");
             }
         }
@@ -114,48 +118,47 @@ pub(crate) fn answer(line: &str, peer: &Peer, loaded: &mut dyn Loaded) -> Result
     Ok(answer + "ok\n")
 }
 
-/// As `setpriority` decides.
-fn may_change(
-    peer: &Peer,
-    process: u32,
-    thread: u32,
-    weight: u32,
-    loaded: &mut dyn Loaded,
-) -> Result<()> {
-    if peer.capable {
-        return Ok(());
+/// The weight of a thread after the call; none if it has ended.
+fn outcome(call: &weight_call) -> Result<Option<u32>> {
+    let &weight_call { process, thread, weight, result, .. } = call;
+    match -result {
+        0 => Ok(Some(weight)),
+        libc::EPERM => bail!(
+            "process {process} is another user's: changing its weight needs CAP_SYS_NICE (root)"
+        ),
+        libc::EACCES => {
+            bail!("raising a weight (of thread {thread}, now {weight}) needs CAP_SYS_NICE (root)")
+        }
+        _ => Ok(None),
     }
-    ensure!(
-        uids(process)?.contains(&peer.uid),
-        "process {process} is another user's: changing its weight needs CAP_SYS_NICE (root)"
-    );
-    let now = loaded.weight_call(thread, KEEP).unwrap_or(0);
-    ensure!(
-        weight != 0 && weight <= now,
-        "raising a weight (of thread {thread}, now {now}) needs CAP_SYS_NICE (root)"
-    );
-    Ok(())
 }
 
-/// Real and effective user.
-fn uids(process: u32) -> Result<[u32; 2]> {
-    let status = fs::read_to_string(format!("/proc/{process}/status"))
-        .with_context(|| format!("process {process} has gone"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).context("no uid")?;
-    let mut ids = line.split_whitespace().map_while(|id| id.parse().ok());
-    Ok([ids.next().context("no uid")?, ids.next().context("no uid")?])
+/// The real user.
+fn user(process: u32) -> Option<u32> {
+    field(process, "Uid:")
 }
 
-fn processes(kind: &str, id: u32) -> Result<Vec<u32>> {
+/// The process that a number, which may be that of a thread, belongs to.
+fn process_of(number: u32) -> Option<u32> {
+    field(number, "Tgid:")
+}
+
+/// The first number in a line of /proc/PID/status.
+fn field(process: u32, name: &str) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn processes(kind: &str, id: u32) -> Vec<u32> {
     let wanted = |process: &u32| match kind {
-        "pid" => *process == id,
         "pgrp" => group(*process) == Some(id),
-        _ => uids(*process).is_ok_and(|uids| uids[0] == id),
+        _ => user(*process) == Some(id),
     };
     if kind == "pid" {
-        return Ok(fs::metadata(format!("/proc/{id}")).map_or(Vec::new(), |_| vec![id]));
+        return process_of(id).into_iter().collect();
     }
-    Ok(numbers("/proc").filter(wanted).collect())
+    numbers("/proc").filter(wanted).collect()
 }
 
 /// The process group: the fifth field of /proc/PID/stat, counted behind the command's name.
@@ -164,13 +167,11 @@ fn group(process: u32) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse().ok()
 }
 
-fn threads(process: u32) -> Vec<u32> {
-    let threads: Vec<u32> = numbers(&format!("/proc/{process}/task")).collect();
-    // A thread's own number names it too.
-    if threads.is_empty() { vec![process] } else { threads }
+fn threads(process: u32) -> impl Iterator<Item = u32> {
+    numbers(&format!("/proc/{process}/task"))
 }
 
-fn numbers(dir: &str) -> impl Iterator<Item = u32> {
+fn numbers(dir: &str) -> impl Iterator<Item = u32> + use<> {
     let entries = fs::read_dir(dir).into_iter().flatten();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
@@ -191,7 +192,8 @@ mod tests {
     #[test]
     fn our_own_group_and_threads_are_found() {
         let this = std::process::id();
-        assert!(threads(this).contains(&this));
+        assert!(threads(this).any(|thread| thread == this));
+        assert_eq!(threads(this).find_map(process_of), Some(this));
         // SAFETY: the call has no arguments and cannot fail.
         let group_id = unsafe { libc::getpgrp() };
         assert_eq!(group(this), u32::try_from(group_id).ok());

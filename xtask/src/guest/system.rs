@@ -81,6 +81,48 @@ pub(crate) fn monotonic_us() -> u64 {
     seconds * 1_000_000 + ns / 1000
 }
 
+/// As fork, in a process of one thread; the child's number is this one if one is given.
+pub(crate) fn fork_numbered(pid: Option<u32>) -> Result<u32> {
+    let numbers = [pid.unwrap_or(0)];
+    // SAFETY: the struct is plain numbers; zero is what fork does.
+    let mut arguments: libc::clone_args = unsafe { mem::zeroed() };
+    arguments.exit_signal = u64::from(libc::SIGCHLD.cast_unsigned());
+    if pid.is_some() {
+        arguments.set_tid = numbers.as_ptr() as u64;
+        arguments.set_tid_size = 1;
+    }
+    let size = mem::size_of_val(&arguments);
+    // SAFETY: the pointers are to live structs; the child has its own copy of everything.
+    let child = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size) };
+    if child < 0 {
+        return Err(io::Error::last_os_error()).context("cannot start a process with that number");
+    }
+    Ok(u32::try_from(child)?)
+}
+
+/// Becomes a user, if one is given, and waits to be killed.
+pub(crate) fn become_user_and_wait(user: Option<u32>) -> ! {
+    // SAFETY: the calls take plain numbers or nothing.
+    unsafe {
+        if let Some(user) = user
+            && libc::setresuid(user, user, user) != 0
+        {
+            libc::_exit(1);
+        }
+        loop {
+            libc::pause();
+        }
+    }
+}
+
+/// Kills a child and waits for its end.
+pub(crate) fn kill_and_wait(pid: u32) -> Result<()> {
+    signal(pid, libc::SIGKILL)?;
+    // SAFETY: the call may leave the status out.
+    let result = unsafe { libc::waitpid(pid.cast_signed(), std::ptr::null_mut(), 0) };
+    check(result.min(0)).with_context(|| format!("{pid} is no child"))
+}
+
 fn check(result: i32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -101,12 +101,14 @@ struct shared {
 	struct cpu_state cpu[MAX_CPUS];
 };
 
-/* Argument and result of the programs that set and get weights. */
+/* Argument and result of the program that sets and gets weights. */
 struct weight_call {
-	u32 pid;
-	/* 0: give the task the weight of its nice value again. */
+	/* The loader's end of a socket: whoever connected it asks. */
+	u32 caller_fd;
+	u32 process, thread;
+	/* NIL: leave it as it is; 0: that of the nice value again. The result: what it is then. */
 	u32 weight;
-	/* 0, or a negative errno. */
+	/* 0, or a negative errno: ESRCH, EPERM (another user's), EACCES (a raise). */
 	int result;
 };
 

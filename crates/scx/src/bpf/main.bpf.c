@@ -28,6 +28,7 @@
 #include "queue.h"
 #include "weight.h"
 #include "task.h"
+#include "permission.h"
 #include "slice.h"
 #include "dispatch.h"
 
@@ -318,31 +319,56 @@ void BPF_STRUCT_OPS(prorata_exit, struct scx_exit_info *info)
 	UEI_RECORD(uei, info);
 }
 
+/* With the lock held. */
+static int choose_weight(const struct task_struct *p, u32 id, u32 chosen, bool may_raise)
+{
+	u32 weight = chosen ? chosen : nice_weight(p);
+
+	if (weight > task_weight(&slots[id], p) && !may_raise)
+		return -EACCES;
+	slots[id].chosen_weight = chosen;
+	reweight(&slots[id], id, weight);
+	return 0;
+}
+
+static void set_or_get_weight(struct task_struct *p, struct weight_call *call)
+{
+	struct caller caller = {};
+	bool sets = call->weight != NIL, raises = false;
+	u64 now = bpf_ktime_get_ns();
+	unsigned long flags;
+	u32 id;
+
+	if (sets) {
+		call->result = -EPERM;
+		if (!read_caller(&caller, call->caller_fd) || !may_change(&caller, p))
+			return;
+		raises = may_raise(&caller);
+	}
+	call->result = -ESRCH;
+	bpf_local_irq_save(&flags);
+	begin(now);
+	/* A slot is given to another task only under the lock. */
+	id = slot_of(p);
+	if (id != NIL) {
+		call->result = sets ? choose_weight(p, id, call->weight, raises) : 0;
+		call->weight = task_weight(&slots[id], p);
+	}
+	unlock_irq(flags);
+}
+
 /* For the loader: `weight set` and `weight get`. */
 SEC("syscall")
 int prorata_weight_call(struct weight_call *call)
 {
-	struct task_struct *p = bpf_task_from_pid(call->pid);
-	u64 now = bpf_ktime_get_ns();
-	unsigned long flags;
-	u32 id, weight;
+	struct task_struct *p = bpf_task_from_pid(call->thread);
 
 	call->result = -ESRCH;
 	if (!p)
 		return 0;
-	id = slot_of(p);
-	if (id != NIL) {
-		call->result = 0;
-		if (call->weight != NIL) {
-			slots[id].chosen_weight = call->weight;
-			weight = task_weight(&slots[id], p);
-			bpf_local_irq_save(&flags);
-			begin(now);
-			reweight(&slots[id], id, weight);
-			unlock_irq(flags);
-		}
-		call->weight = slots[id].weight;
-	}
+	/* Another process may have the number by now. */
+	if ((u32)p->tgid == call->process)
+		set_or_get_weight(p, call);
 	bpf_task_release(p);
 	return 0;
 }

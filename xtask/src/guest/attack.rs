@@ -1,0 +1,182 @@
+//! Ways in which an ordinary user might get at the weight of root's processes.
+//!
+//! Each is a race, so that it is tried many times, at moments that differ at random.
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::random::Random;
+use super::system;
+
+const SOCKET: &str = "/run/scx_prorata.sock";
+const USER: u32 = 1000;
+/// What the user asks for; ordinary processes weigh [`NICE_0`].
+const LESS: u32 = 5;
+const NICE_0: u32 = 1024;
+/// The request that changes nothing.
+const KEEP: u32 = u32::MAX;
+
+#[derive(clap::Subcommand)]
+pub(crate) enum Attack {
+    /// As a user: connects, asks for process 1, and becomes a set-uid program meanwhile.
+    Exec {
+        /// A copy of this program that is root's and set-uid.
+        program: PathBuf,
+        #[arg(long)]
+        times: u32,
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// What the set-uid program does: says something to its input, and prints what that answers.
+    Speak { words: String },
+    /// As root: a process of root's gets the number of one whose weight a user keeps changing.
+    Reuse {
+        #[arg(long)]
+        times: u32,
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Asks for less weight of a process, again and again.
+    Ask { pid: u32 },
+}
+
+impl Attack {
+    pub(crate) fn execute(self) -> Result<ExitCode> {
+        match self {
+            Attack::Exec { program, times, seed } => exec(&program, times, seed)?,
+            Attack::Speak { words } => speak(&words)?,
+            Attack::Reuse { times, seed } => reuse(times, seed)?,
+            Attack::Ask { pid } => loop {
+                // Whether it was changed is seen from outside.
+                let _ = ask(pid, LESS);
+            },
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn exec(program: &PathBuf, times: u32, seed: u64) -> Result<()> {
+    let mut random = Random::new(seed);
+    let request = format!("pid 1 {LESS}\n");
+    for time in 1..=times {
+        // The rest is said by the set-uid program.
+        let before = random.index(request.len() + 1);
+        let (now, later) = (request[..before].to_owned(), &request[before..]);
+        let mut command = Command::new(program);
+        command.args(["guest", "attack", "speak", later]).stdout(Stdio::piped());
+        // SAFETY: what is called between fork and exec are system calls.
+        unsafe { command.pre_exec(move || connect_as_input(now.as_bytes())) };
+        let output = command.output().context("cannot run the set-uid program")?;
+        let answer = String::from_utf8_lossy(&output.stdout);
+        ensure!(
+            output.status.success() && answer.contains("is another user's"),
+            "attempt {time} (seed {seed}): {answer}"
+        );
+    }
+    println!("{times} set-uid programs were refused");
+    Ok(())
+}
+
+fn connect_as_input(words: &[u8]) -> io::Result<()> {
+    let mut stream = UnixStream::connect(SOCKET)?;
+    stream.write_all(words)?;
+    // SAFETY: the call takes plain numbers.
+    let result = unsafe { libc::dup2(stream.as_raw_fd(), libc::STDIN_FILENO) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn speak(words: &str) -> Result<()> {
+    // SAFETY: the call has no arguments and cannot fail.
+    ensure!(unsafe { libc::geteuid() } == 0, "this program is not set-uid");
+    // SAFETY: the descriptor is open, and nobody else uses it.
+    let mut socket = unsafe { <UnixStream as std::os::fd::FromRawFd>::from_raw_fd(0) };
+    socket.write_all(words.as_bytes())?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer)?;
+    print!("{answer}");
+    Ok(())
+}
+
+fn reuse(times: u32, seed: u64) -> Result<()> {
+    let mut random = Random::new(seed);
+    let mut pause = || thread::sleep(Duration::from_micros(random.below(1000)));
+    let pid = Numbered::start(None, None)?.pid;
+    let _askers = [Asker::start(pid)?, Asker::start(pid)?];
+    let mut changed = 0;
+    for time in 1..=times {
+        let users = Numbered::start(Some(pid), Some(USER))?;
+        pause();
+        changed += u32::from(ask(pid, KEEP)? == format!("{pid} {LESS}\nok\n"));
+        drop(users);
+        let roots = Numbered::start(Some(pid), None)?;
+        pause();
+        let answer = ask(pid, KEEP)?;
+        ensure!(
+            answer == format!("{pid} {NICE_0}\nok\n"),
+            "attempt {time} (seed {seed}): root's process {answer}"
+        );
+        drop(roots);
+    }
+    ensure!(changed > 0, "nobody changed the weight of the user's processes");
+    println!("{times} processes of root's kept their weights, {changed} of a user's did not");
+    Ok(())
+}
+
+/// The loader's answer.
+fn ask(pid: u32, weight: u32) -> Result<String> {
+    let mut stream = UnixStream::connect(SOCKET).context("nobody answers")?;
+    writeln!(stream, "pid {pid} {weight}")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// A process that waits; killed when dropped.
+struct Numbered {
+    pid: u32,
+}
+
+impl Numbered {
+    /// With this number if one is given, of this user.
+    fn start(pid: Option<u32>, user: Option<u32>) -> Result<Numbered> {
+        let pid = system::fork_numbered(pid)?;
+        if pid == 0 {
+            system::become_user_and_wait(user);
+        }
+        Ok(Numbered { pid })
+    }
+}
+
+impl Drop for Numbered {
+    fn drop(&mut self) {
+        // It cannot have gone: nobody else waits for it.
+        let _ = system::kill_and_wait(self.pid);
+    }
+}
+
+/// A user's process that asks; killed when dropped.
+struct Asker(Child);
+
+impl Asker {
+    fn start(pid: u32) -> Result<Asker> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["guest", "attack", "ask", &pid.to_string()]).uid(USER).gid(USER);
+        Ok(Asker(command.spawn().context("cannot start a process that asks")?))
+    }
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        // One that has gone already is gone.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
