@@ -4,9 +4,10 @@
 //! It panics, naming the call, when
 //!
 //! * the *caller* makes a call that is not an arrow of the state diagram, names an unknown task or
-//!   cpu, lets time go back, or charges more than a quantum;
-//! * the *policy* picks a task that is not waiting (so no task is ever on two cpus), idles every
-//!   free cpu while a task waits although it is registered as work-conserving, or leaves a waiting
+//!   cpu, lets time go back, or charges more than the run that the policy allowed;
+//! * the *policy* picks a task that is not waiting (so no task is ever on two cpus), interrupts a
+//!   cpu that runs nothing, allows a run of no length or of more than a quantum, idles every free cpu
+//!   while a task waits although it is registered as work-conserving, or leaves a waiting
 //!   task without service longer than [`Checked::patience_quanta`] allows.
 //!
 //! Every check is O(1), so the wrapper can stay on in long simulations.
@@ -295,13 +296,35 @@ impl<P: Policy> Policy for Checked<P> {
         let state = self.record(task, "charge").state;
         assert!(matches!(state, State::Running(_)), "caller: charge({task:?}): it is {state:?}");
         let quantum_ns = self.quantum_ns;
+        let slice_ns = self.policy.slice_ns(task).unwrap_or(quantum_ns);
         assert!(
-            used_ns <= quantum_ns,
-            "caller: charge({task:?}): {used_ns} ns is more than the quantum, {quantum_ns} ns"
+            used_ns <= slice_ns,
+            "caller: charge({task:?}): {used_ns} ns is more than its run, {slice_ns} ns"
         );
         self.clock += (u128::from(used_ns) << 32) / u128::from(self.runnable_weight);
         self.enter(task, State::Waiting);
         self.policy.charge(task, used_ns, now_ns);
+    }
+
+    fn interrupt(&mut self, now_ns: Nanos) -> Option<CpuId> {
+        self.advance(now_ns, "interrupt");
+        let cpu = self.policy.interrupt(now_ns)?;
+        let running = self.cpus.get(cpu).and_then(|cpu| cpu.running);
+        assert!(
+            running.is_some(),
+            "policy: interrupt at {now_ns} ns returned cpu {cpu}, which runs nothing"
+        );
+        Some(cpu)
+    }
+
+    fn slice_ns(&self, task: TaskId) -> Option<Nanos> {
+        let slice_ns = self.policy.slice_ns(task)?;
+        let quantum_ns = self.quantum_ns;
+        assert!(
+            (1..=quantum_ns).contains(&slice_ns),
+            "policy: {task:?} may run for {slice_ns} ns; a quantum is {quantum_ns} ns"
+        );
+        Some(slice_ns)
     }
 }
 
@@ -375,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic = "is more than the quantum"]
+    #[should_panic = "is more than its run"]
     fn refuses_more_than_a_quantum() {
         let mut policy = watched(1, 1);
         policy.pick(0, 0);

@@ -671,6 +671,14 @@ impl<P: Policy> Policy for Measured<P> {
         self.errors.charge(task, used_ns, now_ns);
         self.policy.charge(task, used_ns, now_ns);
     }
+
+    fn interrupt(&mut self, now_ns: Nanos) -> Option<CpuId> {
+        self.policy.interrupt(now_ns)
+    }
+
+    fn slice_ns(&self, task: TaskId) -> Option<Nanos> {
+        self.policy.slice_ns(task)
+    }
 }
 
 #[cfg(test)]

@@ -40,11 +40,13 @@ pub mod policies;
 pub mod policy;
 pub mod queue;
 pub mod tags;
+pub mod turns;
 pub mod virtual_time;
 pub mod weights;
 
 pub use checked::Checked;
-pub use policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
+pub use policy::{CpuId, Nanos, Policy, Setup, Sleepers, TaskId, Weight};
+pub use turns::Turns;
 
 /// The example of the README compiles and holds.
 #[cfg(doctest)]

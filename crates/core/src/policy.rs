@@ -22,6 +22,8 @@
 //! | it goes away while it runs       | `charge(t, used)`, `remove(t)`, `pick(cpu)`               |
 //! | it goes away otherwise           | `remove(t)`                                               |
 //! | several quanta end at one instant| `charge` for each of them, then `pick` for each cpu       |
+//! | the idle cpus have picked after wake-ups | `interrupt()` → `Some(cpu)` \[stop its task s\]: \
+//!   `charge(s, used)`, `pick(cpu)`, and again until `None`                                         |
 //!
 //! A task moves through four states. `Policy` implementations may rely on every arrow, and
 //! [`Checked`](crate::Checked) panics on any call that is not an arrow:
@@ -38,6 +40,17 @@
 //! task is waiting again, and the next `pick` of any cpu may return it. (A policy may still prefer
 //! to keep it for the cpu that it just ran on; GR3MP does.) A cpu whose `pick` returned `None` may
 //! ask again at any time; a backend asks after every `wake`.
+//!
+//! # Interruptions, and runs of another length than a quantum
+//!
+//! A policy may want a task that woke to run before the quantum of another one is over. It says so
+//! in [`Policy::interrupt`], which names a cpu that runs a task; the backend stops that one as soon
+//! as it can. Until then anything else may happen, also on that cpu: its task may block or use its
+//! quantum up, and its next `pick` settles the matter. An interrupted task is not told apart from
+//! one whose quantum ended: it is charged for what it used, and waits. Which run of it is short
+//! or long is for the policy to say: [`Policy::slice_ns`], asked after `pick`, is how long the
+//! picked task may run; the backend ends the run then, as it ends a quantum. Most policies leave
+//! both as they are, and nobody is interrupted; [`Turns`](crate::Turns) has both.
 //!
 //! # What `used_ns` means
 //!
@@ -154,6 +167,17 @@ pub trait Policy {
 
     /// `task` was running and has left its cpu after `used_ns` (at most a quantum); it is waiting.
     fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos);
+
+    /// A cpu that shall stop what it runs, so that a task that woke can have it. To be asked when
+    /// the idle cpus have picked after wake-ups, until it is `None`.
+    fn interrupt(&mut self, _now_ns: Nanos) -> Option<CpuId> {
+        None
+    }
+
+    /// How long `task`, which was picked, may run; `None` for a quantum.
+    fn slice_ns(&self, _task: TaskId) -> Option<Nanos> {
+        None
+    }
 }
 
 impl<P: Policy + ?Sized> Policy for Box<P> {
@@ -178,6 +202,23 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
     fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
         (**self).charge(task, used_ns, now_ns);
     }
+    fn interrupt(&mut self, now_ns: Nanos) -> Option<CpuId> {
+        (**self).interrupt(now_ns)
+    }
+    fn slice_ns(&self, task: TaskId) -> Option<Nanos> {
+        (**self).slice_ns(task)
+    }
+}
+
+/// What becomes of a task that sleeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sleepers {
+    /// What the policy's paper says: in most a task that blocks loses the rest of its quantum, and
+    /// waits for its turn whenever it wakes.
+    #[default]
+    Paper,
+    /// It uses its turns when it wakes: [`Turns`](crate::Turns).
+    Turns,
 }
 
 /// What every policy is built with.
@@ -189,13 +230,16 @@ pub struct Setup {
     pub quantum_ns: Nanos,
     /// Seed of policies that draw lots.
     pub seed: u64,
+    /// What becomes of tasks that sleep, unless the policy's options say otherwise.
+    pub sleepers: Sleepers,
 }
 
 impl Setup {
     /// The largest number of cpus.
     pub const MAX_CPUS: usize = 1 << 16;
 
-    /// A setup for `cpus` cpus and quanta of `quantum_ns`, with seed 0.
+    /// A setup for `cpus` cpus and quanta of `quantum_ns`, with seed 0 and
+    /// sleepers as in the policies' papers.
     ///
     /// # Panics
     /// When `cpus` is 0 or above [`Setup::MAX_CPUS`], or `quantum_ns` is 0.
@@ -203,6 +247,6 @@ impl Setup {
     pub fn new(cpus: usize, quantum_ns: Nanos) -> Setup {
         assert!((1..=Setup::MAX_CPUS).contains(&cpus), "1..=65536 cpus, not {cpus}");
         assert!(quantum_ns > 0, "a quantum takes time");
-        Setup { cpus, quantum_ns, seed: 0 }
+        Setup { cpus, quantum_ns, seed: 0, sleepers: Sleepers::Paper }
     }
 }

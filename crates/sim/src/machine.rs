@@ -136,10 +136,16 @@ impl Machine {
                 (shortest + random.below(ticks(quantum_ns) - shortest + 1)) * self.tick_ns
             }
         };
+        self.slice_end_ns(now_ns, length_ns)
+    }
+
+    /// The end of a run that begins now and may last `length_ns`.
+    #[inline]
+    pub(crate) fn slice_end_ns(&self, now_ns: Nanos, length_ns: Nanos) -> Nanos {
         if self.tick_ns == 1 {
             return now_ns + length_ns;
         }
-        // Down to a tick, so that no quantum is longer than a quantum.
+        // Down to a tick, so that no run is longer than it may be.
         let end_ns = (now_ns + length_ns) / self.tick_ns * self.tick_ns;
         if end_ns > now_ns { end_ns } else { now_ns + length_ns }
     }

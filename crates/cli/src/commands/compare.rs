@@ -12,13 +12,14 @@ use rayon::prelude::*;
 use serde_json::json;
 
 use super::print;
-use super::workload::Overrides;
+use super::workload::{Overrides, setup};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The workload: TOML of our own (.toml), rt-app's JSON (.json), or a recording by perf sched.
     workload: PathBuf,
-    /// The policies: names from `prorata policies`, with options as NAME:KEY=VALUE,…
+    /// The policies: names from `prorata policies`, with options as NAME:KEY=VALUE,… Every one has
+    /// sleepers=turns (the default) and sleepers=paper.
     #[arg(long, value_name = "POLICY,…")]
     policies: Option<String>,
     #[command(flatten)]
@@ -44,7 +45,7 @@ impl Args {
         };
         ensure!(!specs.is_empty(), "--policies names no policy: see 'prorata policies'");
         let workload = self.overrides.load(&self.workload)?;
-        let setup = workload.machine.setup(workload.seed);
+        let setup = setup(&workload);
         for spec in &specs {
             match policies::build(spec, &setup) {
                 // That one is shown as such beside the others.
@@ -88,7 +89,7 @@ fn split(list: &str) -> Vec<String> {
 /// Every policy, as many at once as there are cpus; what comes out does not depend on that.
 fn simulate(workload: &Workload, specs: Vec<String>) -> Vec<Compared> {
     let one = |spec: &str| {
-        let setup = workload.machine.setup(workload.seed);
+        let setup = setup(workload);
         let policy = policies::build(spec, &setup).map_err(|error| error.to_string())?;
         let engine = Engine::new(workload, policy, ()).map_err(|error| error.to_string())?;
         engine.run().map(|(outcome, ())| outcome).map_err(|error| error.to_string())

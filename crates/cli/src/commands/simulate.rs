@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
-use prorata::{Setup, TaskId, Weight, policies};
+use prorata::{Setup, Sleepers, TaskId, Weight, policies};
 use prorata_sim::engine::Engine;
 use prorata_sim::export::{self, Timeline};
 use prorata_sim::fixed::FixedRun;
@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::print;
-use super::workload::{Overrides, write_file};
+use super::workload::{Overrides, setup, write_file};
 
 /// A quantum of fixed sets. Only ratios matter there.
 const QUANTUM_NS: u64 = 10_000_000;
@@ -28,7 +28,9 @@ pub(crate) struct Args {
     /// The workload: TOML of our own (.toml), rt-app's JSON (.json), or a recording by perf sched.
     #[arg(conflicts_with = "weights")]
     workload: Option<PathBuf>,
-    /// The policy: a name from `prorata policies`, with options as NAME:KEY=VALUE,…
+    /// The policy: a name from `prorata policies`, with options as NAME:KEY=VALUE,… Every one has
+    /// sleepers=turns (a task that wakes uses the turns that it slept through, at once; the
+    /// default) and sleepers=paper (as its paper says).
     #[arg(long, default_value = "gr3")]
     policy: String,
     /// Weights of tasks that are always runnable: W,W,… or @FILE with one weight a line.
@@ -112,7 +114,7 @@ impl Args {
     fn simulate_workload(&self, workload: &Workload) -> anyhow::Result<()> {
         let kinds: Vec<Kind> =
             self.output.iter().map(|path| Kind::of(path)).collect::<anyhow::Result<_>>()?;
-        let policy = policies::build(&self.policy, &workload.machine.setup(workload.seed))?;
+        let policy = policies::build(&self.policy, &setup(workload))?;
         let timeline;
         let outcome = if kinds.iter().any(|kind| kind.needs_timeline()) {
             let observer = Timeline::default();
@@ -179,7 +181,8 @@ impl Args {
         );
         let weights = parse_weights(weights)?;
         let seed = self.overrides.seed.unwrap_or(0);
-        let setup = Setup { seed, ..Setup::new(cpus, QUANTUM_NS) };
+        let sleepers = Sleepers::Turns;
+        let setup = Setup { seed, sleepers, ..Setup::new(cpus, QUANTUM_NS) };
         let mut policy = policies::build(&self.policy, &setup)?;
         let run = FixedRun::new(&mut *policy, &setup, &weights, self.quanta);
         Ok(Report::new(self, cpus, &weights, &run))

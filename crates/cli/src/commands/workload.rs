@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use prorata::{Setup, Sleepers};
 use prorata_sim::machine::{Machine, Quanta};
 use prorata_sim::workload::{self, Tasks, Workload};
 
@@ -84,6 +85,12 @@ fn on_a_machine(tasks: Tasks) -> Workload {
         groups: tasks.groups,
         resources: tasks.resources,
     }
+}
+
+/// What policies for `workload` are built with: tasks that sleep use their turns when they wake,
+/// unless a policy's options say otherwise.
+pub(crate) fn setup(workload: &Workload) -> Setup {
+    Setup { sleepers: Sleepers::Turns, ..workload.machine.setup(workload.seed) }
 }
 
 /// Puts a file at `path`, wholly or not at all.

@@ -98,6 +98,7 @@ use crate::effective::{Effective, Start, Virtual, divide};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::Heap;
 use crate::tags::{State, Tags};
+use crate::turns::Payment;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "dfs",
@@ -112,6 +113,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "log N", insert: "P log N", remove: "P log N" },
     multiprocessor: true,
     work_conserving: false,
+    payment: Payment::USE,
     options: &[
         TIES_OPTION,
         (

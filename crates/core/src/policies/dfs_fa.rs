@@ -39,6 +39,7 @@ use crate::effective::Start;
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::{Heap, Surplus};
 use crate::tags::State;
+use crate::turns::Payment;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "dfs-fa",
@@ -48,6 +49,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "log N", insert: "P log N", remove: "P log N" },
     multiprocessor: true,
     work_conserving: true,
+    payment: Payment::USE,
     options: &[dfs::TIES_OPTION],
     build: |setup, options| {
         let ties = options.choice("ties", &dfs::TIES)?;

@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 use super::{Bound, Cost, Entry};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::Circles;
+use crate::turns::Payment;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "drr",
@@ -32,6 +33,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "1", insert: "1", remove: "1" },
     multiprocessor: false,
     work_conserving: true,
+    payment: Payment::USE,
     options: &[],
     build: |setup, _| Ok(Box::new(Drr::new(setup))),
 };

@@ -38,6 +38,7 @@ use alloc::vec::Vec;
 use super::{Bound, Cost, Entry, Ratio};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::Heap;
+use crate::turns::Payment;
 use crate::virtual_time::{Mean, Tag};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -56,6 +57,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "log N", insert: "log N", remove: "log N" },
     multiprocessor: false,
     work_conserving: true,
+    payment: Payment::USE,
     options: &[
         ("slice", "1", "length of a slice in quanta, 1 to 1000"),
         ("initial", "half", "first slice of a new task: half (Linux) or full"),

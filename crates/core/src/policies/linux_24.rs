@@ -25,6 +25,7 @@ use alloc::vec::Vec;
 use super::{Bound, Cost, Entry};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::Circles;
+use crate::turns::Payment;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "linux-2.4",
@@ -39,6 +40,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "N", insert: "1", remove: "1" },
     multiprocessor: true,
     work_conserving: true,
+    payment: Payment::USE,
     options: &[],
     build: |setup, _| Ok(Box::new(Linux24::new(setup))),
 };

@@ -24,6 +24,7 @@ use alloc::vec::Vec;
 use super::{Bound, Cost, Entry};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::Fenwick;
+use crate::turns::Payment;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "lottery",
@@ -33,6 +34,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "log N", insert: "log N", remove: "log N" },
     multiprocessor: true,
     work_conserving: true,
+    payment: Payment::USE,
     options: &[("compensation", "on", "compensation tickets for partial quanta: on or off")],
     build: |setup, options| {
         let compensation = options.choice("compensation", &[("on", true), ("off", false)])?;

@@ -6,7 +6,8 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use core::fmt;
 
-use crate::policy::{Policy, Setup};
+use crate::policy::{Policy, Setup, Sleepers};
+use crate::turns::{Payment, Turns};
 
 mod claims;
 pub mod dfs;
@@ -55,6 +56,8 @@ pub struct Entry {
     pub multiprocessor: bool,
     /// True if no cpu idles while a task waits.
     pub work_conserving: bool,
+    /// How its turns are paid where tasks that sleep may use them later.
+    pub payment: Payment,
     /// Options that it takes, each with its default and meaning.
     pub options: &'static [(&'static str, &'static str, &'static str)],
     /// Builds it.
@@ -134,7 +137,9 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     REGISTRY.iter().find(|entry| entry.name == name)
 }
 
-/// Builds the policy that `spec` names: `NAME` or `NAME:OPTION=VALUE,…`.
+/// Builds the policy that `spec` names: `NAME` or `NAME:OPTION=VALUE,…`. Every policy has, beside
+/// its own options, `sleepers=turns` and `sleepers=paper` ([`Sleepers`]); by default it is what
+/// `setup` says.
 ///
 /// # Errors
 /// When there is no such policy or option, a value is not acceptable, or the policy cannot
@@ -146,7 +151,13 @@ pub fn build(spec: &str, setup: &Setup) -> Built {
         return Err(BuildError::OneCpuOnly(name.to_string()));
     }
     let mut options = Options::parse(options);
+    let mut sleepers = [("turns", Sleepers::Turns), ("paper", Sleepers::Paper)];
+    sleepers.sort_by_key(|&(_, choice)| choice != setup.sleepers);
+    let sleepers = options.choice("sleepers", &sleepers)?;
     let policy = (entry.build)(setup, &mut options)?;
     options.finish()?;
-    Ok(policy)
+    Ok(match sleepers {
+        Sleepers::Paper => policy,
+        Sleepers::Turns => Box::new(Turns::new(policy, setup, entry.payment)),
+    })
 }

@@ -37,6 +37,7 @@ use alloc::vec::Vec;
 use super::{Bound, Cost, Entry, Ratio};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::Circles;
+use crate::turns::Payment;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "qfq",
@@ -51,6 +52,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "1", insert: "g", remove: "g" },
     multiprocessor: false,
     work_conserving: true,
+    payment: Payment::USE,
     options: &[],
     build: |setup, _| Ok(Box::new(Qfq::new(setup))),
 };

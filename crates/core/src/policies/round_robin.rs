@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use super::{Bound, Cost, Entry};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::{NodeId, Rings};
+use crate::turns::Payment;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "round-robin",
@@ -19,6 +20,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "1", insert: "1", remove: "1" },
     multiprocessor: true,
     work_conserving: true,
+    payment: Payment::turns(2),
     options: &[],
     build: |setup, _| Ok(Box::new(RoundRobin::new(setup))),
 };

@@ -41,6 +41,7 @@ use crate::effective::Start;
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::{Heap, Surplus};
 use crate::tags::{State, Tags};
+use crate::turns::Payment;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "sfs",
@@ -50,6 +51,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "log N", insert: "P log N", remove: "P log N" },
     multiprocessor: true,
     work_conserving: true,
+    payment: Payment::USE,
     options: &[],
     build: |setup, _| Ok(Box::new(Sfs::new(setup))),
 };

@@ -30,6 +30,7 @@ use alloc::vec::Vec;
 use super::{Bound, Cost, Entry};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::{NodeId, Rings};
+use crate::turns::Payment;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "srr",
@@ -44,6 +45,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "1", insert: "K", remove: "K" },
     multiprocessor: false,
     work_conserving: true,
+    payment: Payment::turns(2),
     options: &[],
     build: |setup, _| Ok(Box::new(Srr::new(setup))),
 };

@@ -31,6 +31,7 @@ use alloc::vec::Vec;
 use super::{Bound, Cost, Entry};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::Circles;
+use crate::turns::Payment;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "stratified",
@@ -45,6 +46,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "g", insert: "1", remove: "1" },
     multiprocessor: false,
     work_conserving: true,
+    payment: Payment::turns(2),
     options: &[],
     build: |setup, _| Ok(Box::new(Stratified::new(setup))),
 };

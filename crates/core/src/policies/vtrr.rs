@@ -50,6 +50,7 @@ use core::hint::select_unpredictable;
 use super::{Bound, Cost, Entry};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::{Hint, Keyed, Place, Sorted};
+use crate::turns::Payment;
 use crate::virtual_time::{Clock, Estimate, Meter, Tag};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -65,6 +66,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "1", insert: "log N", remove: "log N" },
     multiprocessor: false,
     work_conserving: true,
+    payment: Payment::turns(2),
     options: &[],
     build: |setup, _| Ok(Box::new(Vtrr::new(setup))),
 };

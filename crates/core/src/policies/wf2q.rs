@@ -24,6 +24,7 @@ use super::ties::{TIES, Ties};
 use super::{Bound, Cost, Entry, Ratio};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::Heap;
+use crate::turns::Payment;
 use crate::virtual_time::{Clock, Tag};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -42,6 +43,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "log N", insert: "log N", remove: "log N" },
     multiprocessor: false,
     work_conserving: true,
+    payment: Payment::USE,
     options: &[TIES],
     build: |setup, options| Ok(Box::new(Wf2q::new(setup, Ties::from(options)?))),
 };

@@ -33,6 +33,7 @@ use super::ties::{TIES, Ties};
 use super::{Bound, Cost, Entry, Ratio};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::{Heap, Ready, Scan};
+use crate::turns::Payment;
 use crate::virtual_time::{Clock, Tag};
 
 pub(super) const HEAP: Entry = Entry {
@@ -43,6 +44,7 @@ pub(super) const HEAP: Entry = Entry {
     cost: Cost { pick: "log N", insert: "log N", remove: "log N" },
     multiprocessor: false,
     work_conserving: true,
+    payment: Payment::USE,
     options: &[TIES],
     build: |setup, options| Ok(Box::new(Wfq::<Heap<Finish>>::new(setup, Ties::from(options)?))),
 };

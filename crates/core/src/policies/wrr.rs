@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 use super::{Bound, Cost, Entry};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::Circles;
+use crate::turns::Payment;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "wrr",
@@ -31,6 +32,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "1", insert: "1", remove: "1" },
     multiprocessor: false,
     work_conserving: true,
+    payment: Payment::turns(2),
     options: &[],
     build: |setup, _| Ok(Box::new(Wrr::new(setup))),
 };

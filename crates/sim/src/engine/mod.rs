@@ -3,8 +3,8 @@
 //! At every instant at which something is due, in this order: the cpus whose run ended, in index
 //! order, charge their task, which then goes on with its program (it blocks, leaves, or waits for
 //! its next turn); tasks whose arrival or sleep is due wake, in the order of their ids; then the
-//! free cpus pick, in index order. Nothing else decides anything, so a workload and a seed have
-//! one outcome.
+//! free cpus pick, in index order, and at last those that the policy interrupts. Nothing else
+//! decides anything, so a workload and a seed have one outcome.
 
 use prorata::ideal::ServiceErrors;
 use prorata::{CpuId, Nanos, Policy, TaskId, Weight};
@@ -280,6 +280,9 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
                 }
             }
             self.pick_all();
+            while let Some(cpu) = self.policy.interrupt(now_ns) {
+                self.interrupt(cpu);
+            }
             self.totals.instants += 1;
         }
         self.stop();
@@ -370,6 +373,14 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             }
         }
         Ok(())
+    }
+
+    /// The policy wants `cpu` for another task than the one that runs there.
+    fn interrupt(&mut self, cpu: CpuId) {
+        self.advance_work(cpu);
+        self.ends.set(cpu, Nanos::MAX);
+        self.charge(cpu, End::Preempted);
+        self.pick(cpu);
     }
 
     /// Takes what the task of `cpu` has worked from what it has left, and returns what is left now.
@@ -607,8 +618,13 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             about.last = task;
             cost_ns = self.totals.switch(&self.machine, known.switch_to(cpu));
         }
-        let fresh = std::mem::replace(&mut about.fresh, false);
-        about.quantum_end_ns = self.machine.quantum_end_ns(cpu, now_ns, fresh, &mut about.random);
+        about.quantum_end_ns = match self.policy.slice_ns(task) {
+            Some(slice_ns) => self.machine.slice_end_ns(now_ns, slice_ns),
+            None => {
+                let fresh = std::mem::replace(&mut about.fresh, false);
+                self.machine.quantum_end_ns(cpu, now_ns, fresh, &mut about.random)
+            }
+        };
         about.running = task;
         about.started_ns = now_ns;
         about.worked_ns = now_ns + cost_ns;

@@ -97,6 +97,7 @@ use alloc::vec::Vec;
 use super::{Bound, Cost, Entry, FixedSet, Ratio};
 use crate::effective::{Effective, Feasible};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
+use crate::turns::Payment;
 use allocator::{Allocator, GROUPS};
 use queues::{QueueId, Queues, Turn};
 
@@ -116,6 +117,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "1", insert: "P + g", remove: "P + g" },
     multiprocessor: true,
     work_conserving: true,
+    payment: Payment::USE,
     options: &[
         ("t", "20", "quanta after which a cpu looks around (if not given: P if that is more)"),
         ("delta", "4", "rounds that a queue may be behind another of its group"),

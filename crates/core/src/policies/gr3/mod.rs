@@ -84,6 +84,7 @@ use core::hint::select_unpredictable;
 use super::{Bound, Built, Cost, Entry, FixedSet, Options, Ratio};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::queue::{NodeId, Rings};
+use crate::turns::Payment;
 use crate::weights::{self, Cap, Classes};
 
 mod frontlogs;
@@ -107,6 +108,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "1", insert: "g", remove: "g" },
     multiprocessor: true,
     work_conserving: true,
+    payment: Payment::turns(3),
     options: &[
         (
             "resume",

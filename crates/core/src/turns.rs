@@ -1,0 +1,583 @@
+//! Deferrable turns: tasks that sleep get their whole share, and at once, under any policy.
+//!
+//! A policy as the papers have it charges a task for its turn however little it uses of it, and
+//! puts a task that wakes at the end of the round: whoever sleeps often gets a part of its share,
+//! late. [`Turns`] wraps any policy and separates the two things that a turn is: the policy decides
+//! *when a task is paid*; a task that sleeps may *use its pay when it wakes*.
+//!
+//! # The rule
+//!
+//! * A task has a **credit** of time that was paid and not used. It is never above the **cap**, a
+//!   few quanta ([`Payment`]); what would go beyond it lapses.
+//! * When the policy picks a task that waits, the task has its **turn**: one quantum on the cpu. A
+//!   task that blocks within its turn keeps as credit what it was charged for and did not use.
+//! * A task that wakes with credit is **ready**: it runs *on credit*, at once. It takes an idle cpu,
+//!   or else interrupts one. Of several such tasks the first to wake is the first to run; on credit
+//!   nobody is interrupted.
+//! * A task whose turn was **interrupted** goes on with the rest of it on the same cpu as soon as no
+//!   ready task wants that cpu. It goes on elsewhere if another cpu would idle, or turns to the next
+//!   turn when it has been interrupted for a quantum.
+//! * A task stays in the policy's queue while it waits *and while its credit is below the cap*, also
+//!   when it sleeps or runs on credit. If the policy picks it while it sleeps, the turn is
+//!   **consumed**: charged, nobody runs, a quantum is added to its credit, and the cpu picks again.
+//!   If the policy picks it while it runs on credit, this run continues as the turn.
+//! * A task whose credit is full leaves the policy's queue, and joins again when it uses some.
+//!
+//! Nobody in particular gains what a sleeper does not use: consumed turns stretch everybody's round
+//! alike. A task that never sleeps never has credit, so among such tasks nothing changes.
+//!
+//! # States
+//!
+//! Beside what the backend knows (blocked, waiting, running), a task is *out* of the policy's queue,
+//! *queued* (waiting, for the policy), or *picked* (running, for the policy).
+//!
+//! ```text
+//!                    wake, no credit             pick                  charge
+//!      ┌──────────────────────────────► WAITING ──────► ON TURN ────────────────┐
+//!      │                                queued ◄─┐      picked ◄─┐              │
+//!      │                                    ▲    │         │     │ pick         │ the policy is
+//!      │                   turn used, yield │    └─────────│─────│──────────────┤ charged
+//!      │                                    │     charge,  │     │              │
+//!   ASLEEP                                  │  interrupted ▼     │              │
+//!   queued, or out                          │           INTERRUPTED ◄──┐        │
+//!   if the credit is full                   │           picked         │ charge, credit used up
+//!      │ ▲                                  │                          │ and its turn has come
+//!      │ └─── block (from everywhere) ──────┤                          │
+//!      │                                    │ charge, credit used up   │
+//!      │  wake, credit            pick      │                          │
+//!      └───────────────► READY ──────► ON CREDIT ──────────────────────┘
+//!                        queued, ▲     queued, or picked
+//!                        or out  │     when its turn has come
+//!                                └────────┘ charge, credit left
+//! ```
+//!
+//! The verbs, in words:
+//!
+//! * `wake`: READY if the credit is at least [`LEAST_PART`] of a quantum; else WAITING, and the
+//!   task joins the policy's queue if it is out.
+//! * `pick(cpu)`: (1) the first READY task starts on credit. (2) Else an INTERRUPTED task: the one
+//!   interrupted longest, if that is a quantum ago; else the one of this cpu. (3) Else the policy
+//!   picks for this cpu, until it names a task that WAITS, which starts its turn. If the task is
+//!   ASLEEP, the turn is consumed. If it is ON CREDIT on cpu c, it is on its turn there from now on,
+//!   and what was interrupted on c goes on here, if anything was. (4) If the policy names nobody,
+//!   the task that was interrupted longest goes on here.
+//! * A run on credit takes its length, at most a quantum, out of the credit when it starts, so that
+//!   the credit is not full and the task joins the policy's queue if it was out. What it does not
+//!   use is given back.
+//! * `charge`, a run on credit: with the credit used up, INTERRUPTED if its turn has come, else
+//!   WAITING, or READY (as the first) if the credit is above a quantum; if it ends before (the task
+//!   blocks or yields) WAITING, and a turn that has come is charged for as if it were over.
+//! * `charge`, a run on a turn: INTERRUPTED if the cpu was asked to stop and a part of the turn is
+//!   left. Else the policy is charged: a whole quantum, or what was used ([`Payment`]).
+//! * `block`: an INTERRUPTED task's turn ends; a task whose credit is full leaves the queue.
+//! * `interrupt`: while more tasks are READY than cpus were asked to stop: the cpu on a turn whose
+//!   task has the least weight, unless that task is worth a whole cpu.
+//!
+//! # Cpus
+//!
+//! The policy knows its cpus as *slots*: a cpu has a slot, and the slot has the task that the policy
+//! runs there. When a task goes on with its turn on another cpu, the two cpus exchange their slots, so
+//! that for the policy nothing happens. A cpu that turns to a ready task between two turns lets its
+//! slot pick all the same, so that no slot keeps a task from the others that it does not run; the turn
+//! so begun is the first to go on, on any cpu.
+//!
+//! # What holds, and why
+//!
+//! Let A(t) be what the policy charged a task for up to t, S(t) its service, C(t) ≤ K its credit, K
+//! the cap, L(t) what lapsed, q a quantum, and B(t) < q what it has used of a turn that is not
+//! charged for yet.
+//!
+//! 1. *Service against payments*: S = A − C − L + B at every instant. Each event keeps the equation: a
+//!    run on credit moves its length from C to S; the end of a turn adds to A what it moves from B to
+//!    S and C; a consumed turn adds q to A and to C, or to L as far as C would pass K.
+//!    So a task receives over any time at most what it is paid then, plus K + q: *nobody gains by
+//!    sleeping*.
+//! 2. *Nothing lapses that was needed*: something lapses only while C = K. From such an instant the
+//!    task can use K at once, and at once is as early as an ideal that gives nothing for sleeping.
+//!    So S is behind the ideal by at most what A is behind it over the time since C was full last.
+//! 3. *A job's lateness*: a job not longer than its task's credit waits only for the runs on credit
+//!    before it; on one cpu at most for the sum of the others' credits, which is K for each of them.
+//! 4. *What others lose*: ready tasks run ahead of turns for no longer than their credit, and credit
+//!    comes from turns. Over any time, cpus run on credit at most what the sleepers were charged for
+//!    then plus K for each. So a round of the policy is delayed by at most K for each sleeper,
+//!    and a task that never sleeps is behind by at most its policy's own bound plus its share of
+//!    that, plus, on several cpus, one interruption, which lasts a quantum and the time to the next
+//!    end of a turn.
+//! 5. *Picks*: each consumed turn adds a quantum to a credit or fills it, and a task with full credit
+//!    is not in the queue. So a `pick` asks the policy at most ⌈K/q⌉ times for each queued
+//!    sleeper plus once for each task on credit plus once; over any time at most once for each turn, each
+//!    quantum used on credit, and each run on credit, besides.
+//!
+//! *Cost*: O(1) beside the policy's for `wake`, `block`, `charge` and each of its picks; `interrupt`
+//! O(P). 56 bytes a task. Nothing allocates but `add`.
+
+use alloc::vec::Vec;
+
+use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
+use crate::queue::Links;
+
+/// How a policy's turns are paid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Payment {
+    /// A turn is charged as a whole quantum, however little of it was used; else what was used.
+    pub whole: bool,
+    /// The most credit, in quanta.
+    pub cap_quanta: u64,
+}
+
+impl Payment {
+    /// For policies that go by virtual time: a task is charged for what it uses, and gets its
+    /// credit from consumed turns alone.
+    pub const USE: Payment = Payment { whole: false, cap_quanta: 2 };
+
+    /// For policies that count turns: a turn is a quantum. There must be room for what a task is
+    /// paid in a row, and for a quantum more.
+    #[must_use]
+    pub const fn turns(cap_quanta: u64) -> Payment {
+        Payment { whole: true, cap_quanta }
+    }
+}
+
+/// Less than this part of a quantum is not worth a run: it stays on the account.
+pub const LEAST_PART: Nanos = 64;
+
+const NIL: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Asleep,
+    Waiting,
+    /// It waits with credit; it is in `ready`.
+    Ready,
+    OnCredit,
+    OnTurn,
+    /// It waits for the rest of its turn; it is in `interrupted`, and its cpu's slot has it.
+    Interrupted,
+}
+
+/// What a task is for the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Blocked. Its credit is full, or it has never waited.
+    Out,
+    Queued,
+    Picked,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    /// Invariant: at most the cap; what a run on credit may use is not in it.
+    credit_ns: Nanos,
+    /// How long it may run, or may have run when it was last picked.
+    run_ns: Nanos,
+    /// What is left of its turn, if it is picked.
+    turn_ns: Nanos,
+    /// While it is interrupted: since when; 0 if its turn has not begun.
+    since_ns: Nanos,
+    weight: u32,
+    /// The cpu that runs it, or whose slot has it while it is interrupted.
+    cpu: u32,
+    state: State,
+    place: Place,
+}
+
+impl Task {
+    const NEW: Task = Task {
+        credit_ns: 0,
+        run_ns: 0,
+        turn_ns: 0,
+        since_ns: 0,
+        weight: 0,
+        cpu: NIL,
+        state: State::Asleep,
+        place: Place::Out,
+    };
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Cpu {
+    /// What the policy takes it for.
+    slot: u32,
+    /// The task that the policy runs in this slot, or [`NIL`].
+    held: u32,
+    /// The task that runs, or [`NIL`].
+    running: u32,
+    /// It was asked to stop what it runs, and has not picked since.
+    stopping: bool,
+}
+
+/// A policy whose tasks may use their turns when they wake. See the [module documentation](self).
+#[derive(Clone, Debug)]
+pub struct Turns<P> {
+    policy: P,
+    quantum_ns: Nanos,
+    cap_ns: Nanos,
+    least_ns: Nanos,
+    whole: bool,
+    tasks: Vec<Task>,
+    cpus: Vec<Cpu>,
+    links: Links,
+    /// The ready tasks, the first to wake first.
+    ready: Option<TaskId>,
+    /// How many there are.
+    ready_count: usize,
+    /// Cpus that are stopping.
+    stopping: usize,
+    /// The interrupted tasks: those whose turn has not begun, then by age.
+    interrupted: Option<TaskId>,
+    /// The weight of all tasks in the policy's queue.
+    queued_weight: u64,
+}
+
+impl<P: Policy> Turns<P> {
+    /// `policy`, which was built for `setup` and knows no task yet.
+    #[must_use]
+    pub fn new(policy: P, setup: &Setup, payment: Payment) -> Turns<P> {
+        let cpus = u32::try_from(setup.cpus).expect("at most 2^16 cpus");
+        let cpu = |slot| Cpu { slot, held: NIL, running: NIL, stopping: false };
+        Turns {
+            policy,
+            quantum_ns: setup.quantum_ns,
+            cap_ns: setup.quantum_ns * payment.cap_quanta,
+            least_ns: (setup.quantum_ns / LEAST_PART).max(1),
+            whole: payment.whole,
+            tasks: Vec::new(),
+            cpus: (0..cpus).map(cpu).collect(),
+            links: Links::default(),
+            ready: None,
+            ready_count: 0,
+            stopping: 0,
+            interrupted: None,
+            queued_weight: 0,
+        }
+    }
+
+    /// The time that `task` was paid and has not used.
+    #[must_use]
+    pub fn credit_ns(&self, task: TaskId) -> Nanos {
+        self.tasks[task.index()].credit_ns
+    }
+
+    fn give(&mut self, task: TaskId, pay_ns: Nanos) {
+        let credit_ns = &mut self.tasks[task.index()].credit_ns;
+        *credit_ns = self.cap_ns.min(*credit_ns + pay_ns);
+    }
+
+    fn join(&mut self, task: TaskId, now_ns: Nanos) {
+        let known = &mut self.tasks[task.index()];
+        debug_assert_eq!(known.place, Place::Out);
+        known.place = Place::Queued;
+        self.queued_weight += u64::from(known.weight);
+        self.policy.wake(task, now_ns);
+    }
+
+    fn leave(&mut self, task: TaskId, now_ns: Nanos) {
+        let known = &mut self.tasks[task.index()];
+        debug_assert_eq!(known.place, Place::Queued);
+        known.place = Place::Out;
+        self.queued_weight -= u64::from(known.weight);
+        self.policy.block(task, now_ns);
+    }
+
+    fn make_ready(&mut self, task: TaskId) {
+        self.tasks[task.index()].state = State::Ready;
+        self.links.push(&mut self.ready, task);
+        self.ready_count += 1;
+    }
+
+    fn unready(&mut self, task: TaskId) {
+        self.links.remove(&mut self.ready, task);
+        self.ready_count -= 1;
+    }
+
+    /// The turn of `task`, which `cpu`'s slot has, is to go on later.
+    fn suspend(&mut self, cpu: CpuId, task: TaskId, since_ns: Nanos) {
+        let known = &mut self.tasks[task.index()];
+        debug_assert_eq!((known.place, self.cpus[cpu].held), (Place::Picked, task.0));
+        known.state = State::Interrupted;
+        known.since_ns = since_ns;
+        self.links.push(&mut self.interrupted, task);
+        if since_ns == 0 {
+            self.interrupted = Some(task);
+        }
+    }
+
+    /// The turn of `task`, which does not run, is over: the policy is charged for it.
+    fn end_turn(&mut self, task: TaskId, now_ns: Nanos) {
+        let known = &mut self.tasks[task.index()];
+        debug_assert_eq!(known.place, Place::Picked);
+        known.place = Place::Queued;
+        let left_ns = core::mem::take(&mut known.turn_ns);
+        let cpu = known.cpu as usize;
+        debug_assert_eq!(self.cpus[cpu].held, task.0);
+        self.cpus[cpu].held = NIL;
+        if self.whole {
+            self.give(task, left_ns);
+            self.policy.charge(task, self.quantum_ns, now_ns);
+        } else {
+            self.policy.charge(task, self.quantum_ns - left_ns, now_ns);
+        }
+    }
+
+    fn start_on_credit(&mut self, cpu: CpuId, task: TaskId, now_ns: Nanos) -> TaskId {
+        self.unready(task);
+        let known = &mut self.tasks[task.index()];
+        known.run_ns = known.credit_ns.min(self.quantum_ns);
+        known.credit_ns -= known.run_ns;
+        known.state = State::OnCredit;
+        known.cpu = u32::try_from(cpu).expect("below 2^16");
+        let place = known.place;
+        self.cpus[cpu].running = task.0;
+        if place == Place::Out {
+            self.join(task, now_ns);
+        }
+        if self.cpus.len() > 1
+            && self.cpus[cpu].held == NIL
+            && let Some(next) = self.next_turn(cpu, now_ns)
+        {
+            self.suspend(cpu, next, 0);
+        }
+        task
+    }
+
+    fn start_turn(&mut self, cpu: CpuId, task: TaskId) -> TaskId {
+        let known = &mut self.tasks[task.index()];
+        debug_assert_eq!((known.place, known.cpu as usize), (Place::Picked, cpu));
+        known.run_ns = known.turn_ns;
+        known.state = State::OnTurn;
+        self.cpus[cpu].running = task.0;
+        task
+    }
+
+    /// The next task whose turn it is on `cpu`, whose slot has no task: it waits, or was interrupted.
+    fn next_turn(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
+        while let Some(task) = self.policy.pick(self.cpus[cpu].slot as usize, now_ns) {
+            let known = &mut self.tasks[task.index()];
+            debug_assert_eq!(known.place, Place::Queued);
+            match known.state {
+                State::Asleep | State::Ready => self.consume(task, now_ns),
+                State::OnCredit => {
+                    (known.place, known.turn_ns) = (Place::Picked, self.quantum_ns);
+                    let there = known.cpu as usize;
+                    self.cpus[cpu].held = task.0;
+                    self.exchange(cpu, there);
+                    if there == cpu {
+                        return None;
+                    }
+                    if let Some(task) = self.take_back(cpu) {
+                        return Some(task);
+                    }
+                }
+                _ => {
+                    debug_assert_eq!(known.state, State::Waiting);
+                    (known.place, known.turn_ns) = (Place::Picked, self.quantum_ns);
+                    known.cpu = u32::try_from(cpu).expect("below 2^16");
+                    self.cpus[cpu].held = task.0;
+                    return Some(task);
+                }
+            }
+        }
+        None
+    }
+
+    /// The turn of `task`, which sleeps or is ready, adds to its credit.
+    fn consume(&mut self, task: TaskId, now_ns: Nanos) {
+        self.give(task, self.quantum_ns);
+        self.policy.charge(task, self.quantum_ns, now_ns);
+        if self.tasks[task.index()].credit_ns == self.cap_ns {
+            self.leave(task, now_ns);
+        }
+    }
+
+    /// Two cpus exchange their slots, and the turns that are interrupted there.
+    fn exchange(&mut self, a: CpuId, b: CpuId) {
+        let (slot, held) = (self.cpus[a].slot, self.cpus[a].held);
+        (self.cpus[a].slot, self.cpus[a].held) = (self.cpus[b].slot, self.cpus[b].held);
+        (self.cpus[b].slot, self.cpus[b].held) = (slot, held);
+        for cpu in [a, b] {
+            let held = self.cpus[cpu].held;
+            if held != NIL {
+                self.tasks[held as usize].cpu = u32::try_from(cpu).expect("below 2^16");
+            }
+        }
+    }
+
+    /// The interrupted task that `cpu`'s slot has goes on.
+    fn take_back(&mut self, cpu: CpuId) -> Option<TaskId> {
+        let held = self.cpus[cpu].held;
+        if held == NIL {
+            return None;
+        }
+        debug_assert_eq!(self.tasks[held as usize].state, State::Interrupted);
+        self.links.remove(&mut self.interrupted, TaskId(held));
+        Some(TaskId(held))
+    }
+
+    /// The task that was interrupted longest goes on on `cpu`.
+    fn adopt(&mut self, cpu: CpuId) -> Option<TaskId> {
+        let task = self.interrupted?;
+        let there = self.tasks[task.index()].cpu as usize;
+        if there != cpu {
+            self.exchange(cpu, there);
+        }
+        self.take_back(cpu)
+    }
+
+    /// An interrupted task that shall go on on `cpu` now.
+    fn resume(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
+        let oldest = self.tasks[self.interrupted?.index()];
+        if now_ns - oldest.since_ns >= self.quantum_ns || oldest.since_ns == 0 {
+            return self.adopt(cpu);
+        }
+        self.take_back(cpu)
+    }
+
+    /// The cpu where an interruption does the least harm: the lightest task on a turn. One that is
+    /// worth a whole cpu could never make up for it.
+    fn victim(&self) -> Option<CpuId> {
+        let weight = |cpu: &Cpu| self.tasks[cpu.running as usize].weight;
+        let busy = || self.cpus.iter().enumerate().filter(|(_, cpu)| cpu.running != NIL);
+        let on_turn =
+            |cpu: &Cpu| !cpu.stopping && self.tasks[cpu.running as usize].state == State::OnTurn;
+        let turns = busy().filter(|(_, cpu)| on_turn(cpu));
+        let (cpu, least) = turns.map(|(i, cpu)| (i, weight(cpu))).min_by_key(|&(_, w)| w)?;
+        let heavier = busy().map(|(_, cpu)| weight(cpu)).filter(|&w| w > least);
+        let (count, sum) = heavier.fold((0, 0), |(n, sum), w| (n + 1, sum + u64::from(w)));
+        let cpus_left = (self.cpus.len() - count) as u64;
+        let first = self.tasks[self.ready?.index()];
+        let joining = if first.place == Place::Out { u64::from(first.weight) } else { 0 };
+        let others = (self.queued_weight + joining).saturating_sub(sum);
+        let is_whole = self.cpus.len() > 1 && u64::from(least) * cpus_left >= others;
+        (!is_whole).then_some(cpu)
+    }
+
+    /// `task` waits no longer, and is in the policy's queue or out of it.
+    fn withdraw(&mut self, task: TaskId, now_ns: Nanos) {
+        match self.tasks[task.index()].state {
+            State::Ready => self.unready(task),
+            State::Interrupted => {
+                self.links.remove(&mut self.interrupted, task);
+                self.end_turn(task, now_ns);
+            }
+            state => debug_assert!(matches!(state, State::Waiting | State::Asleep)),
+        }
+        self.tasks[task.index()].state = State::Asleep;
+    }
+
+    /// A run on credit is over.
+    fn charge_credit(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
+        let known = &mut self.tasks[task.index()];
+        let left_ns = known.run_ns.saturating_sub(used_ns);
+        let (cpu, picked) = (known.cpu as usize, known.place == Place::Picked);
+        known.state = State::Waiting;
+        self.give(task, left_ns);
+        if left_ns > 0 {
+            if picked {
+                self.end_turn(task, now_ns);
+            }
+        } else if picked {
+            self.suspend(cpu, task, now_ns);
+        } else if self.tasks[task.index()].credit_ns >= self.least_ns {
+            self.make_ready(task);
+            self.ready = Some(task);
+        }
+    }
+}
+
+impl<P: Policy> Policy for Turns<P> {
+    fn add(&mut self, task: TaskId, weight: Weight) {
+        if self.tasks.len() <= task.index() {
+            self.tasks.resize(task.index() + 1, Task::NEW);
+            self.links.reserve(task.index() + 1);
+        }
+        self.tasks[task.index()] = Task { weight: weight.get(), ..Task::NEW };
+        self.policy.add(task, weight);
+    }
+
+    fn remove(&mut self, task: TaskId, now_ns: Nanos) {
+        self.withdraw(task, now_ns);
+        let known = self.tasks[task.index()];
+        if known.place == Place::Queued {
+            self.queued_weight -= u64::from(known.weight);
+        }
+        self.tasks[task.index()].place = Place::Out;
+        self.policy.remove(task, now_ns);
+    }
+
+    fn set_weight(&mut self, task: TaskId, weight: Weight, now_ns: Nanos) {
+        let known = &mut self.tasks[task.index()];
+        let old = core::mem::replace(&mut known.weight, weight.get());
+        if known.place != Place::Out {
+            self.queued_weight = self.queued_weight - u64::from(old) + u64::from(weight.get());
+        }
+        self.policy.set_weight(task, weight, now_ns);
+    }
+
+    fn wake(&mut self, task: TaskId, now_ns: Nanos) {
+        let known = &mut self.tasks[task.index()];
+        debug_assert_eq!(known.state, State::Asleep);
+        if known.credit_ns >= self.least_ns {
+            self.make_ready(task);
+            return;
+        }
+        known.state = State::Waiting;
+        if known.place == Place::Out {
+            self.join(task, now_ns);
+        }
+    }
+
+    fn block(&mut self, task: TaskId, now_ns: Nanos) {
+        self.withdraw(task, now_ns);
+        let known = self.tasks[task.index()];
+        debug_assert!(known.credit_ns <= self.cap_ns);
+        if known.credit_ns == self.cap_ns && known.place == Place::Queued {
+            self.leave(task, now_ns);
+        }
+    }
+
+    fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
+        self.stopping -= usize::from(core::mem::take(&mut self.cpus[cpu].stopping));
+        if let Some(task) = self.ready {
+            return Some(self.start_on_credit(cpu, task, now_ns));
+        }
+        let task = self
+            .resume(cpu, now_ns)
+            .or_else(|| self.next_turn(cpu, now_ns))
+            .or_else(|| self.adopt(cpu))?;
+        Some(self.start_turn(cpu, task))
+    }
+
+    fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
+        let known = &mut self.tasks[task.index()];
+        let cpu = known.cpu as usize;
+        debug_assert_eq!(self.cpus[cpu].running, task.0);
+        self.cpus[cpu].running = NIL;
+        if known.state == State::OnCredit {
+            self.charge_credit(task, used_ns, now_ns);
+            return;
+        }
+        debug_assert_eq!(known.state, State::OnTurn);
+        known.turn_ns = known.turn_ns.saturating_sub(used_ns);
+        known.state = State::Waiting;
+        if self.cpus[cpu].stopping && known.turn_ns >= self.least_ns {
+            self.suspend(cpu, task, now_ns);
+        } else {
+            self.end_turn(task, now_ns);
+        }
+    }
+
+    fn interrupt(&mut self, _now_ns: Nanos) -> Option<CpuId> {
+        if self.ready_count <= self.stopping {
+            return None;
+        }
+        let cpu = self.victim()?;
+        self.cpus[cpu].stopping = true;
+        self.stopping += 1;
+        Some(cpu)
+    }
+
+    fn slice_ns(&self, task: TaskId) -> Option<Nanos> {
+        let run_ns = self.tasks[task.index()].run_ns;
+        (run_ns < self.quantum_ns).then_some(run_ns)
+    }
+}
