@@ -1,7 +1,9 @@
 //! Running other programs, with errors that name the program and what it said.
 
+use std::mem;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -37,4 +39,19 @@ pub(crate) fn which(program: &str) -> Option<PathBuf> {
 pub(crate) fn workspace() -> PathBuf {
     let xtask = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().expect("xtask lies in the workspace").to_path_buf()
+}
+
+/// Processor time of all programs that were run and waited for, and of those that they ran.
+pub(crate) fn processor_time() -> Duration {
+    // SAFETY: the struct is plain numbers, and the call fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage
+    };
+    let time = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec.unsigned_abs())
+            + Duration::from_micros(time.tv_usec.unsigned_abs())
+    };
+    time(usage.ru_utime) + time(usage.ru_stime)
 }
