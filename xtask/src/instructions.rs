@@ -49,10 +49,19 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
+/// The core has no dependencies but its tests': cargo compiles them with the benchmark, which uses
+/// none.
+const NOTHING_FOR_THE_TESTS: [&str; 4] = [
+    "--config",
+    "profile.bench.package.'*'.opt-level=0",
+    "--config",
+    "profile.bench.package.'*'.debug=false",
+];
+
 /// Builds the cost benchmark and returns its path.
 fn bench() -> Result<PathBuf> {
     let mut build = Command::new("cargo");
-    build.current_dir(shell::workspace());
+    build.current_dir(shell::workspace()).args(NOTHING_FOR_THE_TESTS);
     build.args(["bench", "--package", "prorata", "--bench", "cost", "--no-run"]);
     let output = build.arg("--message-format=json").output().context("cannot start cargo")?;
     if !output.status.success() {
