@@ -51,7 +51,7 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn execute(self) -> Result<ExitCode> {
-        let mut programs = build_programs()?;
+        let mut programs = build_programs(true)?;
         programs.extend(self.programs);
         let machine = Machine {
             emulator: archive::emulator()?,
@@ -60,6 +60,7 @@ impl Args {
             icount: self.icount,
             boot: self.boot,
             timeout: Duration::from_secs(self.timeout),
+            measures: true,
         };
         match machine.run(&self.command.join(" "), &programs, &mut print)? {
             Outcome::Exited { code, warnings } => {
@@ -97,6 +98,8 @@ pub(crate) struct Check<'a> {
     pub(crate) timeout: Duration,
     /// Programs to take along beside this workspace's.
     pub(crate) programs: &'a [PathBuf],
+    /// Measures costs: with programs as users build them.
+    pub(crate) measures: bool,
 }
 
 /// Runs a shell script in a machine of its own, whose time is executed instructions, and gives
@@ -110,8 +113,9 @@ pub(crate) fn check(what: &Check<'_>, script: &str, show: &mut dyn FnMut(&str)) 
         icount: Some(what.icount),
         boot: what.boot.to_string(),
         timeout: what.timeout,
+        measures: what.measures,
     };
-    let mut programs = build_programs()?;
+    let mut programs = build_programs(what.measures)?;
     programs.extend_from_slice(what.programs);
     match machine.run(script, &programs, show)? {
         Outcome::Exited { code: 0, warnings } if warnings.is_empty() => Ok(()),
@@ -126,20 +130,20 @@ pub(crate) fn print(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-/// Builds what the machine takes along, and returns the paths.
-fn build_programs() -> Result<Vec<PathBuf>> {
+/// Builds what the machine takes along, and returns the paths. If not `optimised` it is as the tests
+/// have it, with the features that the workspace's crates need together: compiled once for both, and
+/// asserting what it asserts.
+fn build_programs(optimised: bool) -> Result<Vec<PathBuf>> {
     setup::ensure()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let packages = ["prorata-cli", "scx_prorata"];
+    let profile = if optimised { "release" } else { "dev" };
     let mut build = Command::new(cargo);
-    build.current_dir(shell::workspace()).args(["build", "--quiet", "--release"]);
-    for package in packages {
-        build.args(["--package", package]);
-    }
+    build.current_dir(shell::workspace()).args(["build", "--quiet", "--profile", profile]);
+    build.args(["--workspace", "--bin", "prorata", "--bin", "scx_prorata"]);
     shell::run(&mut build).context("the programs for the virtual machine do not build")?;
-    let release = target_dir().join("release");
+    let built = target_dir().join(if optimised { "release" } else { "debug" });
     let this = std::env::current_exe().context("this program has no path")?;
-    Ok(vec![release.join("scx_prorata"), release.join("prorata"), this])
+    Ok(vec![built.join("scx_prorata"), built.join("prorata"), this])
 }
 
 /// Where cargo puts what it builds.

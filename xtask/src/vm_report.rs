@@ -84,7 +84,7 @@ impl Args {
             }
         }
         let timeout = Duration::from_secs(3 * 3600);
-        let what = Check { cpus, icount, timeout, programs, ..Check::default() };
+        let what = Check { cpus, icount, timeout, programs, measures: true, ..Check::default() };
         vm::check(&what, &script, &mut |line| match Row::parse(line) {
             Some(row) => {
                 eprintln!("{line}");

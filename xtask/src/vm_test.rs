@@ -48,16 +48,8 @@ impl Args {
 pub(crate) fn run() -> Result<()> {
     for cpus in [1, 2] {
         eprintln!("xtask: in the kernel, {cpus} cpus");
-        let scripts = [
-            shares(),
-            decisions(),
-            failures(),
-            weights(),
-            attacks(),
-            outside(),
-            use_of_sleepers(),
-            run_command(),
-        ];
+        let scripts =
+            [shares(), decisions(), failures(), weights(), attacks(), recorded(), run_command()];
         check(None, cpus, &scripts)?;
         if cpus > 1 {
             check(None, cpus, &[vm_stress::stress("gr3", STRESS_SECONDS, 1)])?;
@@ -80,7 +72,7 @@ fn check(kernel: Option<&str>, cpus: u32, scripts: &[String]) -> Result<()> {
 
 /// Runs scripts one after the other in a machine, of which cpus and kernel are told.
 fn boot_and_check(machine: &Check<'_>, scripts: &[String]) -> Result<()> {
-    let what = Check { icount: ICOUNT, timeout: Duration::from_secs(900), ..*machine };
+    let what = Check { icount: ICOUNT, timeout: Duration::from_secs(1800), ..*machine };
     let script = format!("set -e\n{BEGIN_END}\n{}", scripts.join("\n"));
     vm::check(&what, &script, &mut vm::print)
 }
@@ -137,6 +129,8 @@ grep -q 'configuration of this kernel' /tmp/refusal
 mv /tmp/boot /boot
 begin
 refused scx_prorata
+refused prorata run --backend kernel 1:true
+grep -q 'is loaded' /tmp/refusal
 scx_prorata metrics | grep -q scx_prorata_picks_total
 end KILL"
         .to_string()
@@ -198,21 +192,50 @@ end INT"
     )
 }
 
+/// Loading takes longest: one scheduler for what looks at a recording.
+fn recorded() -> String {
+    format!(
+        "begin --rescue 100ms --record /tmp/recording
+{}
+{}
+end INT
+prorata verify /tmp/recording
+{CHARGED_AS_RUN}",
+        outside(),
+        sleeper()
+    )
+}
+
 /// Tasks that wait too long are rescued, tasks bound to a cpu run there: both are explained.
 fn outside() -> String {
-    "begin --rescue 100ms --record /tmp/recording
-burn & HOGS=$!
+    "burn & HOGS=$!
 burn & HOGS=\"$HOGS $!\"
 burn & HOGS=\"$HOGS $!\"; scx_prorata weight set --pid $! 1
 taskset 1 sh -c 'while :; do :; done' & HOGS=\"$HOGS $!\"
 sleep 1.5
 counted rescues
 [ $(nproc) = 1 ] || counted confined
-kill $HOGS
-end INT
-prorata verify /tmp/recording"
+kill $HOGS"
         .to_string()
 }
+
+/// A task that sleeps between two ticks …
+fn sleeper() -> String {
+    "xtask guest worker sleeper 1 & WORKER=$!
+sleep 2
+kill -STOP $WORKER
+sleep 0.1
+RAN=$(cut -d' ' -f1 /proc/$WORKER/schedstat)
+kill -KILL $WORKER"
+        .to_string()
+}
+
+/// … is charged for what it runs.
+const CHARGED_AS_RUN: &str = "awk -v pid=$WORKER -v ran=$RAN '
+    $2 == \"add\" && $5 == pid { id = $3 }
+    ($2 == \"charge\" || $2 == \"return\") && $3 == id { used += $5 }
+    END { print \"a sleeper ran\", ran, \"ns, recorded\", used; exit used < 0.95 * ran || used > 1.05 * ran }
+' /tmp/recording";
 
 /// Anybody may bind tasks to cpus that are offline, beside one that is not.
 fn bound_to_offline_cpus() -> String {
@@ -222,24 +245,6 @@ sleep 2
 test \"$(cat /sys/kernel/sched_ext/state)\" = enabled
 kill $HOGS
 end INT"
-        .to_string()
-}
-
-/// A task that sleeps between two ticks is charged for what it runs.
-fn use_of_sleepers() -> String {
-    "begin --record /tmp/recording
-xtask guest worker sleeper 1 & WORKER=$!
-sleep 2
-kill -STOP $WORKER
-sleep 0.1
-RAN=$(cut -d' ' -f1 /proc/$WORKER/schedstat)
-kill -KILL $WORKER
-end INT
-awk -v pid=$WORKER -v ran=$RAN '
-    $2 == \"add\" && $5 == pid { id = $3 }
-    ($2 == \"charge\" || $2 == \"return\") && $3 == id { used += $5 }
-    END { print \"a sleeper ran\", ran, \"ns, recorded\", used; exit used < 0.95 * ran || used > 1.05 * ran }
-' /tmp/recording"
         .to_string()
 }
 
@@ -257,10 +262,6 @@ grep -q 'no policy' /tmp/refusal
 refused prorata run --backend kernel 1000001:true
 grep -q 'weights end at 1000000' /tmp/refusal
 refused as 1000 prorata run --backend kernel 1:true
-grep -q 'needs root' /tmp/refusal
-begin
-refused prorata run --backend kernel 1:true
-grep -q 'is loaded' /tmp/refusal
-end INT"
+grep -q 'needs root' /tmp/refusal"
         .to_string()
 }

@@ -83,22 +83,34 @@ impl Args {
         system::become_real_time()?;
         let cpus = thread::available_parallelism()?.get();
         let extremes = if self.extremes { EXTREMES } else { &[] };
+        let mut loaded = Loaded::default();
         for mix in MIXES.iter().chain(extremes).filter(|mix| mix.cpus.contains(&cpus)) {
             for scheduler in &self.schedulers {
-                let row = self.measure(mix, scheduler, cpus);
+                let row = self.measure(mix, scheduler, cpus, &mut loaded);
                 match row.with_context(|| format!("{} under {scheduler}", mix.name)) {
                     Ok(row) => row.print(),
                     // A scheduler that the kernel threw out is a result, and the next one's turn.
-                    Err(why) if self.go_on => Failure::of(cpus, &why).print(),
+                    Err(why) if self.go_on => {
+                        loaded = Loaded::default();
+                        Failure::of(cpus, &why).print();
+                    }
                     Err(why) => return Err(why),
                 }
             }
         }
+        loaded.stop()?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn measure(&self, mix: &Mix, scheduler: &str, cpus: usize) -> Result<ShareRow> {
-        let service = run(mix, scheduler, cpus, Duration::from_secs(self.seconds))?;
+    fn measure(
+        &self,
+        mix: &Mix,
+        scheduler: &str,
+        cpus: usize,
+        loaded: &mut Loaded,
+    ) -> Result<ShareRow> {
+        let length = Duration::from_secs(self.seconds);
+        let service = run(mix, loaded.load(scheduler)?, cpus, length)?;
         let error = service.worst_relative_error();
         let row = ShareRow {
             cpus,
@@ -119,9 +131,30 @@ impl Args {
     }
 }
 
-fn run(mix: &Mix, scheduler: &str, cpus: usize, length: Duration) -> Result<Service> {
+/// The scheduler that schedules, and its command line. To load one takes longer than many a
+/// measurement.
+#[derive(Default)]
+struct Loaded(Option<(String, Scheduler)>);
+
+impl Loaded {
+    fn load(&mut self, command_line: &str) -> Result<&mut Scheduler> {
+        if self.0.as_ref().is_none_or(|(loaded, _)| loaded != command_line) {
+            std::mem::take(self).stop()?;
+            self.0 = Some((command_line.to_string(), Scheduler::start(command_line)?));
+        }
+        let (_, scheduler) = self.0.as_mut().expect("it was loaded");
+        Ok(scheduler)
+    }
+
+    fn stop(self) -> Result<()> {
+        self.0.map_or(Ok(()), |(command_line, scheduler)| {
+            scheduler.stop().with_context(|| format!("at the end of {command_line}"))
+        })
+    }
+}
+
+fn run(mix: &Mix, scheduler: &mut Scheduler, cpus: usize, length: Duration) -> Result<Service> {
     let nice_values = [mix.nice_values, &vec![11; mix.light]].concat();
-    let scheduler = Scheduler::start(scheduler)?;
     let mut hogs = Hogs::new(&nice_values)?;
     thread::sleep(Duration::from_millis(300));
     trace::start()?;
@@ -135,6 +168,6 @@ fn run(mix: &Mix, scheduler: &str, cpus: usize, length: Duration) -> Result<Serv
     // Reading the trace takes its time; a scheduler's own record would count it as lag.
     drop(hogs);
     let switches = trace::read()?;
-    scheduler.stop()?;
+    scheduler.goes_on()?;
     Ok(ideal::measure(&switches, &hogs_of, cpus, from_us))
 }
