@@ -22,7 +22,7 @@ mod vm_test;
 #[derive(Parser)]
 #[command(name = "xtask", max_term_width = 100)]
 enum Task {
-    /// Install the system packages that building and testing need (Debian).
+    /// Install the system packages (Debian) and the tools that building and testing need.
     Setup(setup::Args),
     /// Everything that must hold before a change lands.
     Test(test::Args),

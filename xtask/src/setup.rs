@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: the system packages that building and testing need.
+//! `cargo xtask setup`: the system packages and tools that building and testing need.
 
 use std::process::{Command, ExitCode};
 
@@ -14,6 +14,10 @@ const PACKAGES: &[&str] =
 /// Without them nothing breaks: what builds the schedulers that `vm-report` measures beside ours.
 const PEER_PACKAGES: &[&str] = &["libseccomp-dev", "protobuf-compiler"];
 
+/// Cargo's commands that only the tests need, and the components that they come with: rustup's minimal
+/// profile has neither.
+const TOOLS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Also install what building scx_flash, the peer in `vm-report`, needs.
@@ -24,6 +28,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn execute(self) -> Result<ExitCode> {
         install(PACKAGES)?;
+        ensure_tools()?;
         if self.peers {
             install(PEER_PACKAGES)?;
         }
@@ -34,6 +39,22 @@ impl Args {
 /// Installs what is missing of the packages that every test needs; nothing if all is there.
 pub(crate) fn ensure() -> Result<()> {
     install(PACKAGES)
+}
+
+/// Adds what is missing of the formatter and the lints to the toolchain.
+pub(crate) fn ensure_tools() -> Result<()> {
+    let works = |tool| shell::output(Command::new("cargo").args([tool, "--version"])).is_ok();
+    for (tool, component) in TOOLS {
+        if works(tool) {
+            continue;
+        }
+        if shell::which("rustup").is_none() {
+            bail!("please install {component}: `cargo {tool}` does not work");
+        }
+        eprintln!("xtask: installing {component}");
+        shell::run(Command::new("rustup").args(["component", "add", component]))?;
+    }
+    Ok(())
 }
 
 fn install(packages: &[&str]) -> Result<()> {

@@ -17,6 +17,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn execute(self) -> Result<ExitCode> {
         setup::ensure()?;
+        setup::ensure_tools()?;
         step("formatting", || cargo(&["fmt", "--all", "--check"]))?;
         step("tidiness", tidy::check)?;
         step("the README's table", readme::check)?;
