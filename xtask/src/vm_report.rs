@@ -154,7 +154,7 @@ fn empty_scheduler() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build.current_dir(shell::workspace()).args(["build", "--quiet", "--release"]);
-    build.args(["--package", "scx_prorata", "--example", "scx_empty"]);
+    build.args(["--workspace", "--example", "scx_empty"]);
     shell::run(&mut build).context("the empty scheduler does not build")?;
     Ok(vm::target_dir().join("release/examples/scx_empty"))
 }
