@@ -9,6 +9,7 @@ use anyhow::Result;
 
 mod attack;
 mod cost;
+mod flood;
 mod hogs;
 mod ideal;
 mod mixes;
@@ -38,6 +39,10 @@ pub(crate) enum Guest {
     /// Tries to change the weight of root's processes.
     #[command(subcommand)]
     Attack(attack::Attack),
+    /// Floods the loader's socket, and sees who is kept waiting.
+    Flood(flood::FloodArgs),
+    /// Floods it until it is killed.
+    Flooder(flood::FlooderArgs),
 }
 
 impl Guest {
@@ -51,6 +56,8 @@ impl Guest {
             Guest::Worker(args) => args.execute(),
             Guest::Kill(args) => args.execute(),
             Guest::Attack(attack) => attack.execute(),
+            Guest::Flood(args) => args.execute(),
+            Guest::Flooder(args) => args.execute(),
         }
     }
 }

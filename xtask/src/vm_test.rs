@@ -26,6 +26,8 @@ const ICOUNT: u32 = 2;
 /// Attempts of each attack that is a race; ten thousand were tried by hand.
 const RACES: u32 = 200;
 
+const FLOOD_SECONDS: u64 = 2;
+
 /// The beginning of its version.
 const SECOND_KERNEL: &str = "6.17.";
 /// Policies, and for how long their decisions are recorded: one second is too short for shares to
@@ -48,8 +50,16 @@ impl Args {
 pub(crate) fn run() -> Result<()> {
     for cpus in [1, 2] {
         eprintln!("xtask: in the kernel, {cpus} cpus");
-        let scripts =
-            [shares(), decisions(), failures(), weights(), attacks(), recorded(), run_command()];
+        let scripts = [
+            shares(),
+            decisions(),
+            failures(),
+            weights(),
+            attacks(),
+            flood(),
+            recorded(),
+            run_command(),
+        ];
         check(None, cpus, &scripts)?;
         if cpus > 1 {
             check(None, cpus, &[vm_stress::stress("gr3", STRESS_SECONDS, 1)])?;
@@ -190,6 +200,11 @@ test \"$(scx_prorata weight get --pid $ROOTS)\" = \"$ROOTS 1024\"
 kill $ROOTS $SLEEPER
 end INT"
     )
+}
+
+/// A flood of the loader's socket takes no cpu from others.
+fn flood() -> String {
+    format!("begin\nxtask guest flood --seconds {FLOOD_SECONDS} --loader $LOADER\nend INT")
 }
 
 /// Loading takes longest: one scheduler for what looks at a recording.

@@ -29,8 +29,8 @@ use crate::task::{Job, Source};
 const PROGRAM: &str = "scx_prorata";
 const STATE: &str = "/sys/kernel/sched_ext/state";
 const NAME: &str = "/sys/kernel/sched_ext/root/ops";
-/// Where the loader takes requests for weights (crates/scx/src/weight.rs).
-const SOCKET: &str = "/run/scx_prorata.sock";
+/// Where the loader takes root's requests for weights (crates/scx/src/weight.rs).
+const SOCKET: &str = "/run/scx_prorata-root.sock";
 /// The greatest weight of the kernel's policies.
 const WEIGHT_MAX: u32 = 1_000_000;
 /// Loading makes the kernel verify the program, which takes an emulated cpu its time.

@@ -14,7 +14,9 @@ use clap::Parser;
 use scx_stats::prelude::*;
 
 mod bpf_intf;
+mod budget;
 mod cpus;
+mod host;
 mod kernel;
 mod options;
 mod policies;
@@ -93,11 +95,10 @@ fn schedule(options: &Options, shutdown: &AtomicBool) -> Result<bool> {
     let (answers, requests) = statistics.channels();
     let turn = if recorder.is_some() { TURN_OF_RECORDING } else { TURN };
     while !shutdown.load(Ordering::Relaxed) && !loaded.exited() {
-        socket.wait(turn);
+        socket.serve(turn, |request, caller| weight::answer(request, caller, loaded.as_mut()));
         while requests.try_recv().is_ok() {
             answers.send(stats::Metrics::read(&loaded.memory()))?;
         }
-        socket.serve(|request, caller| weight::answer(request, caller, loaded.as_mut()));
         if let Some(recorder) = &mut recorder {
             recorder.catch_up(&loaded.memory())?;
         }

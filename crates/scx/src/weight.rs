@@ -15,10 +15,12 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::bpf_intf::weight_call;
+use crate::host::Machine;
 use crate::policies::{KEEP, Loaded};
 use crate::socket::Socket;
 
 const SOCKET: &str = "/run/scx_prorata.sock";
+const ROOTS_SOCKET: &str = "/run/scx_prorata-root.sock";
 
 /// Set or get the weights of tasks.
 #[derive(Debug, clap::Subcommand)]
@@ -74,7 +76,8 @@ impl Weights {
             (.., Some(id)) => ("user", id),
             _ => unreachable!("clap requires one of them"),
         };
-        let mut stream = UnixStream::connect(SOCKET)
+        let mut stream = UnixStream::connect(ROOTS_SOCKET)
+            .or_else(|_| UnixStream::connect(SOCKET))
             .context("no scx_prorata schedules this machine: start it first, as root")?;
         writeln!(stream, "{kind} {id} {weight}")?;
         let lines = BufReader::new(stream).lines().collect::<Result<Vec<_>, _>>()?;
@@ -88,8 +91,8 @@ impl Weights {
 }
 
 /// The loader's end.
-pub(crate) fn listen() -> Result<Socket> {
-    Socket::listen(Path::new(SOCKET))
+pub(crate) fn listen() -> Result<Socket<Machine>> {
+    Socket::listen(Path::new(ROOTS_SOCKET), Path::new(SOCKET), Machine::new())
 }
 
 /// The loader's answer to a request of whoever connected the socket.

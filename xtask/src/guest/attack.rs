@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -15,14 +15,15 @@ use anyhow::{Context, Result, ensure};
 
 use super::random::Random;
 use super::system;
+use super::user::UsersProcess;
 
-const SOCKET: &str = "/run/scx_prorata.sock";
-const USER: u32 = 1000;
+pub(super) const SOCKET: &str = "/run/scx_prorata.sock";
+pub(super) const ROOTS_SOCKET: &str = "/run/scx_prorata-root.sock";
 /// What the user asks for; ordinary processes weigh [`NICE_0`].
 const LESS: u32 = 5;
 const NICE_0: u32 = 1024;
 /// The request that changes nothing.
-const KEEP: u32 = u32::MAX;
+pub(super) const KEEP: u32 = u32::MAX;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Attack {
@@ -56,7 +57,7 @@ impl Attack {
             Attack::Reuse { times, seed } => reuse(times, seed)?,
             Attack::Ask { pid } => loop {
                 // Whether it was changed is seen from outside.
-                let _ = ask(pid, LESS);
+                let _ = ask(SOCKET, &format!("pid {pid} {LESS}\n"));
             },
         }
         Ok(ExitCode::SUCCESS)
@@ -109,16 +110,18 @@ fn reuse(times: u32, seed: u64) -> Result<()> {
     let mut random = Random::new(seed);
     let mut pause = || thread::sleep(Duration::from_micros(random.below(1000)));
     let pid = Numbered::start(None, None)?.pid;
-    let _askers = [Asker::start(pid)?, Asker::start(pid)?];
+    let arguments = ["attack", "ask", &pid.to_string()];
+    let _askers = [UsersProcess::start(&arguments)?, UsersProcess::start(&arguments)?];
     let mut changed = 0;
+    let asked = format!("pid {pid} {KEEP}\n");
     for time in 1..=times {
-        let users = Numbered::start(Some(pid), Some(USER))?;
+        let users = Numbered::start(Some(pid), Some(UsersProcess::USER))?;
         pause();
-        changed += u32::from(ask(pid, KEEP)? == format!("{pid} {LESS}\nok\n"));
+        changed += u32::from(ask(ROOTS_SOCKET, &asked)? == format!("{pid} {LESS}\nok\n"));
         drop(users);
         let roots = Numbered::start(Some(pid), None)?;
         pause();
-        let answer = ask(pid, KEEP)?;
+        let answer = ask(ROOTS_SOCKET, &asked)?;
         ensure!(
             answer == format!("{pid} {NICE_0}\nok\n"),
             "attempt {time} (seed {seed}): root's process {answer}"
@@ -131,9 +134,9 @@ fn reuse(times: u32, seed: u64) -> Result<()> {
 }
 
 /// The loader's answer.
-fn ask(pid: u32, weight: u32) -> Result<String> {
-    let mut stream = UnixStream::connect(SOCKET).context("nobody answers")?;
-    writeln!(stream, "pid {pid} {weight}")?;
+pub(super) fn ask(socket: &str, request: &str) -> Result<String> {
+    let mut stream = UnixStream::connect(socket).context("nobody answers")?;
+    stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
@@ -159,24 +162,5 @@ impl Drop for Numbered {
     fn drop(&mut self) {
         // It cannot have gone: nobody else waits for it.
         let _ = system::kill_and_wait(self.pid);
-    }
-}
-
-/// A user's process that asks; killed when dropped.
-struct Asker(Child);
-
-impl Asker {
-    fn start(pid: u32) -> Result<Asker> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["guest", "attack", "ask", &pid.to_string()]).uid(USER).gid(USER);
-        Ok(Asker(command.spawn().context("cannot start a process that asks")?))
-    }
-}
-
-impl Drop for Asker {
-    fn drop(&mut self) {
-        // One that has gone already is gone.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }

@@ -228,7 +228,7 @@ impl Workers {
     }
 }
 
-fn run_time_ns(pid: impl std::fmt::Display) -> Result<u64> {
+pub(super) fn run_time_ns(pid: impl std::fmt::Display) -> Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/schedstat"))?;
     Ok(text.split_whitespace().next().context("an empty schedstat")?.parse()?)
 }
