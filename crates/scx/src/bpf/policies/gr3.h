@@ -957,15 +957,23 @@ policy_fn u32 leave(u32 id)
 	return 0;
 }
 
+/* The turn of a pending task has come. */
+policy_fn u32 join_group(u32 id)
+{
+	u32 order = group_of(TASK(id));
+
+	count_in(&STATE->groups[order & 63], id);
+	update_group(order);
+	return 0;
+}
+
 /* The turn of a task has come that is blocked or pending. */
 static __always_inline void make_ready(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
-	u32 order = group_of(task);
 
 	if (task->pending) {
-		count_in(&STATE->groups[order & 63], id);
-		update_group(order);
+		join_group(id);
 	} else {
 		task->blocked = false;
 		leave(id);
