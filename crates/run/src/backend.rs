@@ -7,8 +7,8 @@ use prorata::{CpuId, Nanos, TaskId};
 /// What a task is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// At least one of its threads wants a cpu.
-    Runnable,
+    /// So many of its threads want a cpu; at least one.
+    Runnable(usize),
     /// All its threads sleep.
     Blocked,
     /// None of its processes is left.
@@ -52,11 +52,12 @@ pub trait Backend {
     /// up.
     fn tick_ns(&self) -> Nanos;
 
-    /// Whether the task wants a cpu. Not asked of a stopped task.
-    fn activity(&mut self, task: TaskId) -> io::Result<Activity>;
+    /// How many threads of the task want a cpu: those above `most` need not be counted. Not asked
+    /// of a stopped task.
+    fn activity(&mut self, task: TaskId, most: usize) -> io::Result<Activity>;
 
-    /// Binds every thread of the task to `cpu`.
-    fn place(&mut self, task: TaskId, cpu: CpuId) -> io::Result<()>;
+    /// Binds every thread of the task to `cpus`, of which there is one at least.
+    fn place(&mut self, task: TaskId, cpus: &[CpuId]) -> io::Result<()>;
 
     /// Lets the task run.
     fn cont(&mut self, task: TaskId) -> io::Result<()>;

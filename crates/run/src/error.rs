@@ -23,6 +23,14 @@ pub enum Error {
         /// The part before the colon.
         weight: String,
     },
+    /// A number of cpus that is none.
+    #[error("'{cpus}' in '{text}' is not a number of cpus: use 1 or more, as in 3@1:…")]
+    MostCpus {
+        /// As typed.
+        text: String,
+        /// The part between the @ and the colon.
+        cpus: String,
+    },
     /// A command that cannot be run.
     #[error("command '{text}': {reason}")]
     Command {

@@ -136,7 +136,7 @@ pub(crate) fn check(jobs: &[Job], cpus: &[usize]) -> Result<(), Error> {
         let why = "what runs already is given its weight by `scx_prorata weight set --pid`";
         return Err(Error::NoKernel(why.to_owned()));
     }
-    if let Some(job) = jobs.iter().find(|job| job.weight.get() > WEIGHT_MAX) {
+    if let Some(job) = jobs.iter().find(|job| job.share.weight.get() > WEIGHT_MAX) {
         let why = format!("its weights end at {WEIGHT_MAX}: lower that of '{}'", job.text());
         return Err(Error::NoKernel(why));
     }
@@ -178,13 +178,13 @@ impl Watch {
         quantum_ns: Nanos,
         start: impl FnOnce(BeforeEach<'_>) -> Result<SignalBackend, Error>,
     ) -> Result<Watch, Error> {
-        let mut backend = start(&mut |job| take_weight(job.weight.get()))?;
+        let mut backend = start(&mut |job| take_weight(job.share.weight.get()))?;
         if let Err(error) = take_weight(0) {
             backend.abandon(jobs);
             return Err(error);
         }
         let tend_ns = backend.now_ns() + TEND_NS;
-        let weights: Vec<Weight> = jobs.iter().map(|job| job.weight).collect();
+        let weights: Vec<Weight> = jobs.iter().map(|job| job.share.weight).collect();
         let tasks = vec![Watched { used_ns: 0, activity: Activity::Blocked }; jobs.len()];
         let entitlement = Entitlement::new(cpus, &weights);
         let mut watch = Watch { backend, entitlement, quantum_ns, tasks, tend_ns, scheduler };
@@ -229,18 +229,13 @@ impl Watch {
         }
         self.entitlement.advance(self.tasks.iter().map(|task| task.used_ns).sum());
         for task in self.task_ids() {
-            let Watched { used_ns, activity: before } = self.tasks[task.index()];
-            self.entitlement.count(task, used_ns);
-            if before == Activity::Runnable {
-                self.entitlement.start(task);
-            }
-            let activity = self.backend.activity(task)?;
-            match (before, activity) {
-                (Activity::Runnable, Activity::Blocked | Activity::Gone) => {
-                    self.entitlement.block(task);
-                }
-                (Activity::Blocked, Activity::Runnable) => self.entitlement.wake(task),
-                _ => {}
+            self.entitlement.count(task, self.tasks[task.index()].used_ns);
+        }
+        for task in self.task_ids() {
+            let activity = self.backend.activity(task, 1)?;
+            if activity != self.tasks[task.index()].activity {
+                let runnable = matches!(activity, Activity::Runnable(_));
+                self.entitlement.set_width(task, u32::from(runnable));
             }
             self.tasks[task.index()].activity = activity;
         }

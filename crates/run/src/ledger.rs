@@ -24,18 +24,19 @@ impl Ledger {
         self.used_ns = used_ns;
     }
 
-    /// How long the task may run now, so that at the end it has used exactly what it will have
-    /// been charged for: a quantum, plus what it is owed, less what it owes. 0 if it has used up
-    /// the quantum already.
+    /// How long the task may run now on one more cpu, so that at the end it has used exactly what
+    /// it will have been charged for: a quantum, plus what it is owed, less what it owes. 0 if it
+    /// has used up the quantum already. Its turns on other cpus will be charged `accrued_ns` for
+    /// what it has used in them so far.
     #[must_use]
-    pub fn allotment_ns(&self, quantum_ns: Nanos) -> Nanos {
-        (self.charged_ns + quantum_ns).saturating_sub(self.used_ns)
+    pub fn allotment_ns(&self, quantum_ns: Nanos, accrued_ns: Nanos) -> Nanos {
+        (self.charged_ns + accrued_ns + quantum_ns).saturating_sub(self.used_ns)
     }
 
-    /// What the task has used and not been charged for.
+    /// What the task has used and not been charged for, nor will be for its turns on other cpus.
     #[must_use]
-    pub fn debt_ns(&self) -> Nanos {
-        self.used_ns.saturating_sub(self.charged_ns)
+    pub fn debt_ns(&self, accrued_ns: Nanos) -> Nanos {
+        self.used_ns.saturating_sub(self.charged_ns + accrued_ns)
     }
 
     /// The quantum ran out: charges it whole, and returns it.
@@ -46,8 +47,8 @@ impl Ledger {
 
     /// The task blocked: charges and returns what it used, at most a quantum; the rest stays on
     /// the ledger.
-    pub fn charge_used(&mut self, quantum_ns: Nanos) -> Nanos {
-        let charge_ns = self.debt_ns().min(quantum_ns);
+    pub fn charge_used(&mut self, quantum_ns: Nanos, accrued_ns: Nanos) -> Nanos {
+        let charge_ns = self.debt_ns(accrued_ns).min(quantum_ns);
         self.charged_ns += charge_ns;
         charge_ns
     }
@@ -60,10 +61,10 @@ mod tests {
     #[test]
     fn an_overrun_shortens_the_next_run() {
         let mut ledger = Ledger::default();
-        assert_eq!(ledger.allotment_ns(10), 10);
+        assert_eq!(ledger.allotment_ns(10, 0), 10);
         ledger.charge_quantum(10);
         ledger.set_used(13);
-        assert_eq!(ledger.allotment_ns(10), 7);
+        assert_eq!(ledger.allotment_ns(10, 0), 7);
     }
 
     #[test]
@@ -71,18 +72,27 @@ mod tests {
         let mut ledger = Ledger::default();
         ledger.charge_quantum(10);
         ledger.set_used(6);
-        assert_eq!(ledger.allotment_ns(10), 14);
+        assert_eq!(ledger.allotment_ns(10, 0), 14);
+    }
+
+    #[test]
+    fn turns_on_other_cpus_are_no_debt() {
+        let mut ledger = Ledger::default();
+        ledger.set_used(4);
+        assert_eq!(ledger.allotment_ns(10, 4), 10);
+        assert_eq!(ledger.allotment_ns(10, 3), 9);
+        assert_eq!(ledger.charge_used(10, 3), 1);
     }
 
     #[test]
     fn a_debt_of_more_than_a_quantum_is_paid_over_several() {
         let mut ledger = Ledger::default();
         ledger.set_used(25);
-        assert_eq!(ledger.allotment_ns(10), 0);
-        assert_eq!(ledger.charge_used(10), 10);
-        assert_eq!(ledger.debt_ns(), 15);
-        assert_eq!(ledger.charge_used(10), 10);
-        assert_eq!(ledger.charge_used(10), 5);
-        assert_eq!(ledger.charge_used(10), 0);
+        assert_eq!(ledger.allotment_ns(10, 0), 0);
+        assert_eq!(ledger.charge_used(10, 0), 10);
+        assert_eq!(ledger.debt_ns(0), 15);
+        assert_eq!(ledger.charge_used(10, 0), 10);
+        assert_eq!(ledger.charge_used(10, 0), 5);
+        assert_eq!(ledger.charge_used(10, 0), 0);
     }
 }

@@ -98,9 +98,11 @@ impl Machine {
         self.tick_ns
     }
 
-    /// The affinity mask of one cpu of the run.
-    pub(crate) fn mask(&self, cpu: CpuId) -> io::Result<CpuSet> {
-        mask_of(self.cpus[cpu])
+    /// The affinity mask of some cpus of the run.
+    pub(crate) fn mask(&self, cpus: &[CpuId]) -> io::Result<CpuSet> {
+        let mut mask = CpuSet::new();
+        cpus.iter().try_for_each(|&cpu| mask.set(self.cpus[cpu]))?;
+        Ok(mask)
     }
 
     pub(crate) fn watch(&mut self, cpu: CpuId, after_ns: Nanos) {
@@ -140,7 +142,7 @@ impl Machine {
 }
 
 /// The affinity mask of one cpu by the system's number.
-pub(crate) fn mask_of(cpu: usize) -> io::Result<CpuSet> {
+fn mask_of(cpu: usize) -> io::Result<CpuSet> {
     let mut mask = CpuSet::new();
     mask.set(cpu)?;
     Ok(mask)

@@ -116,14 +116,19 @@ impl Process {
         thread_ids(self.pid).any(visit)
     }
 
-    /// What its threads are doing; gone: it is a zombie, or less.
-    pub(crate) fn activity(&self) -> Activity {
+    /// What its threads are doing, up to `most` of them; gone: it is a zombie, or less.
+    pub(crate) fn activity(&self, most: usize) -> Activity {
         let state = self.stat().map_or(b'X', |stat| stat.state);
-        let is_runnable = |tid| Stat::of(tid).is_some_and(|stat| stat.state == b'R');
-        if state == b'R' || (!self.has_one_thread() && thread_ids(self.pid).any(is_runnable)) {
-            return Activity::Runnable;
+        let mut runnable = usize::from(state == b'R');
+        if runnable < most && !self.has_one_thread() {
+            let is_runnable = |tid: &RawPid| Stat::of(*tid).is_some_and(|stat| stat.state == b'R');
+            runnable = thread_ids(self.pid).filter(is_runnable).take(most).count();
         }
-        if b"ZX".contains(&state) { Activity::Gone } else { Activity::Blocked }
+        match runnable {
+            0 if b"ZX".contains(&state) => Activity::Gone,
+            0 => Activity::Blocked,
+            _ => Activity::Runnable(runnable),
+        }
     }
 
     /// Appends the children of all threads; none if the process is gone.
@@ -198,7 +203,7 @@ mod tests {
     fn this_process_is_runnable_and_uses_time() {
         let pid = RawPid::try_from(std::process::id()).expect("pids are small");
         let process = Process::open(pid).expect("it lives");
-        assert_eq!(process.activity(), Activity::Runnable);
+        assert_eq!(process.activity(1), Activity::Runnable(1));
         assert!(process.used_ns().expect("it lives") > 0);
         assert!(process.any_thread(|tid| tid == pid));
     }

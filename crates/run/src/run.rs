@@ -9,7 +9,7 @@ use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeValLike;
 use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
-use prorata::{Nanos, Policy, Setup, Weight, policies};
+use prorata::{Nanos, Policy, Setup, policies};
 
 use crate::Error;
 use crate::backend::Backend;
@@ -20,7 +20,7 @@ use crate::guardian::Guardian;
 use crate::kernel::{self, Scheduler, Watch};
 use crate::machine::Machine;
 use crate::report::{Exit, Report, TaskReport};
-use crate::runner::{Progress, Runner};
+use crate::runner::{Progress, Runner, Share};
 use crate::sys;
 use crate::task::{Job, Source, ancestors};
 
@@ -338,8 +338,8 @@ impl<'a> Run<'a> {
         policy: Box<dyn Policy + Send>,
         observer: &mut dyn Observer,
     ) -> Result<Report, Error> {
-        let weights: Vec<Weight> = self.jobs.iter().map(|job| job.weight).collect();
-        let mut runner = Runner::new(backend, policy, &self.setup, &weights);
+        let shares: Vec<Share> = self.jobs.iter().map(|job| job.share).collect();
+        let mut runner = Runner::new(backend, policy, &self.setup, &shares);
         let start_ns = runner.backend().now_ns();
         let started = runner.start().map_err(Error::from);
         let result = started.and_then(|()| self.follow(&mut runner, start_ns, observer));
@@ -390,7 +390,7 @@ impl<'a> Run<'a> {
         let deadline_ns = backend.now_ns() + GRACE_NS;
         let gone = crate::backend::Activity::Gone;
         loop {
-            ending.retain(|&task| backend.activity(task).is_ok_and(|activity| activity != gone));
+            ending.retain(|&task| backend.activity(task, 1).is_ok_and(|activity| activity != gone));
             let now_ns = backend.now_ns();
             if ending.is_empty() || now_ns >= deadline_ns {
                 break;
@@ -404,7 +404,7 @@ impl<'a> Run<'a> {
             backend.kill(task);
         }
         for &task in &ending {
-            while backend.activity(task).is_ok_and(|activity| activity != gone) {
+            while backend.activity(task, 1).is_ok_and(|activity| activity != gone) {
                 let now_ns = backend.now_ns();
                 let _ = backend.wait(now_ns + GRACE_STEP_NS);
             }
@@ -421,7 +421,7 @@ impl<'a> Run<'a> {
         let share = |part: Nanos, all: Nanos| if all == 0 { 0.0 } else { part as f64 / all as f64 };
         let tasks = parts.into_iter().zip(self.jobs).map(|((part, exit), job)| TaskReport {
             command: job.text().to_owned(),
-            weight: job.weight.get(),
+            weight: job.share.weight.get(),
             entitled_share: share(part.ideal_ns, ideal_ns),
             received_share: share(part.used_ns, used_ns),
             cpu_s: seconds(part.used_ns),

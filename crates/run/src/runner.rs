@@ -1,11 +1,17 @@
 //! The scheduler loop: drives a policy and a backend, and keeps the accounts.
 //!
+//! A task uses as many cpus as it has runnable threads. To the policy it is a group of *vcpus*, as a
+//! virtual machine has them: a vcpu runs on one cpu at a time, and as many of a task's vcpus are
+//! runnable as it has runnable threads. A task's threads are bound to the cpus where its vcpus have
+//! turns, and stopped while none has; which thread runs on which of them is the kernel's to say.
+//!
 //! One call of [`Runner::step`] sleeps until something is due and then goes through four stages:
 //! turns that are over are charged, blocked tasks that want a cpu again are woken, free cpus are
 //! given out by the policy, and at last the tasks are really stopped and continued.
 
 use std::io;
 
+use prorata::hierarchy::{Flat, NodeId, TreePolicy};
 use prorata::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 
 use crate::backend::{Activity, Backend, Wakeup};
@@ -40,38 +46,92 @@ const LONGEST_PAUSE_PART: Nanos = 8;
 /// then, after so many quanta; an alarm in every turn would cost as much as the switch itself.
 const HOG_TURNS: u32 = 32;
 
+/// What the policy takes a vcpu for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It sleeps, and is not stopped.
+    /// The task has no thread for it.
     Blocked,
-    /// It wants a cpu; it is stopped, or will be at the end of this step.
+    /// It wants a cpu.
     Waiting,
     /// It has a turn.
     Running,
-    Gone,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Vcpu {
+    task: TaskId,
+    state: State,
 }
 
 #[derive(Debug)]
 struct Task {
-    state: State,
+    /// Its vcpus for the policy: so many ids from this one on.
+    first: u32,
+    most: usize,
+    /// Vcpus that are not blocked. If there are none, it sleeps, and is not stopped.
+    runnable: usize,
+    /// The cpus where they have turns, increasing.
+    held: Vec<CpuId>,
+    gone: bool,
     /// The backend was told to stop it, and not since to continue it.
     stopped: bool,
     /// Where the backend was told to place it.
-    placed: Option<CpuId>,
+    placed: Vec<CpuId>,
     ledger: Ledger,
+    /// The ledger has what it used up to then.
+    settled_ns: Nanos,
     /// Turns since it last blocked.
     turns_since_block: u32,
 }
 
-/// A task on a cpu.
+impl Task {
+    fn new(first: u32, most: usize, now_ns: Nanos) -> Task {
+        Task {
+            first,
+            most,
+            runnable: 0,
+            held: Vec::with_capacity(most),
+            gone: false,
+            stopped: true,
+            placed: Vec::with_capacity(most),
+            ledger: Ledger::default(),
+            settled_ns: now_ns,
+            turns_since_block: 0,
+        }
+    }
+
+    fn vcpus(&self) -> impl Iterator<Item = TaskId> + use<> {
+        (self.first..).map(TaskId).take(self.most)
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.runnable == 0 && !self.gone
+    }
+
+    /// What it has used by `now_ns` if it runs on all its cpus.
+    fn expected_ns(&self, now_ns: Nanos) -> Nanos {
+        self.ledger.used_ns() + (now_ns - self.settled_ns) * self.held.len() as u64
+    }
+}
+
+/// A vcpu on a cpu.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
+    vcpu: TaskId,
     task: TaskId,
     since_ns: Nanos,
     ends_ns: Nanos,
-    /// The ledger's figure at `since_ns`.
-    used_before_ns: Nanos,
     false_alarms: u32,
+}
+
+impl Turn {
+    /// What will be charged for the part of it up to `now_ns`, if it is charged `quantum_ns` in all.
+    fn accrued_ns(&self, quantum_ns: Nanos, now_ns: Nanos) -> Nanos {
+        let length_ns = self.ends_ns - self.since_ns;
+        let passed_ns = (now_ns - self.since_ns).min(length_ns);
+        let product = u128::from(quantum_ns) * u128::from(passed_ns);
+        Nanos::try_from(product / u128::from(length_ns.max(1))).expect("at most a quantum")
+    }
 }
 
 /// A task's part of the run so far.
@@ -89,13 +149,32 @@ pub struct Progress {
     pub gone: bool,
 }
 
+/// What the loop needs to know of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// The weight of all its threads together.
+    pub weight: Weight,
+    /// Cpus that it uses at once at most; no more than there are in any case.
+    pub most_cpus: usize,
+}
+
+impl Share {
+    /// As many cpus as there are.
+    #[must_use]
+    pub const fn of(weight: Weight) -> Share {
+        Share { weight, most_cpus: usize::MAX }
+    }
+}
+
 /// A policy that schedules the tasks of a backend.
 pub struct Runner<B> {
     backend: B,
-    policy: Box<dyn Policy + Send>,
+    policy: Flat<Box<dyn Policy + Send>>,
     quantum_ns: Nanos,
     /// Not 0.
     tick_ns: Nanos,
+    /// Indexed by the policy's ids.
+    vcpus: Vec<Vcpu>,
     /// Indexed by task id.
     tasks: Vec<Task>,
     /// Indexed by cpu.
@@ -115,40 +194,28 @@ pub struct Runner<B> {
 }
 
 impl<B: Backend> Runner<B> {
-    /// Tasks 0, 1, … of `backend` with `weights`: all of them stopped, and taken for runnable.
+    /// Tasks 0, 1, … of `backend` with `shares`: all of them stopped, and taken for runnable, with
+    /// one thread each.
     ///
     /// # Panics
-    /// When there are more tasks than [`TaskId::LIMIT`].
+    /// When there are more vcpus than [`TaskId::LIMIT`].
     pub fn new(
         mut backend: B,
-        mut policy: Box<dyn Policy + Send>,
+        policy: Box<dyn Policy + Send>,
         setup: &Setup,
-        weights: &[Weight],
+        shares: &[Share],
     ) -> Runner<B> {
-        let count = u32::try_from(weights.len()).expect("fewer than 2^32 tasks");
-        assert!(count < TaskId::LIMIT, "{count} tasks are too many");
         let now_ns = backend.now_ns();
-        let mut entitlement = Entitlement::new(setup.cpus, weights);
-        for (id, &weight) in (0..count).zip(weights) {
-            policy.add(TaskId(id), weight);
-            policy.wake(TaskId(id), now_ns);
-            entitlement.wake(TaskId(id));
-        }
-        let task = || Task {
-            state: State::Waiting,
-            stopped: true,
-            placed: None,
-            ledger: Ledger::default(),
-            turns_since_block: 0,
-        };
-        Runner {
+        let weights: Vec<Weight> = shares.iter().map(|share| share.weight).collect();
+        let mut runner = Runner {
             tick_ns: backend.tick_ns().max(1),
             backend,
-            policy,
+            policy: Flat::new(policy, setup),
             quantum_ns: setup.quantum_ns,
-            tasks: weights.iter().map(|_| task()).collect(),
+            vcpus: Vec::new(),
+            tasks: Vec::new(),
             turns: vec![None; setup.cpus],
-            entitlement,
+            entitlement: Entitlement::new(setup.cpus, &weights),
             used_total_ns: 0,
             blocked_count: 0,
             looked_ns: now_ns,
@@ -156,6 +223,33 @@ impl<B: Backend> Runner<B> {
             tended_ns: now_ns,
             doubtful_until_ns: 0,
             begun: Vec::with_capacity(setup.cpus),
+        };
+        shares.iter().for_each(|share| runner.take(*share, now_ns));
+        for task in runner.task_ids() {
+            runner.fit(task, 1, now_ns);
+        }
+        runner
+    }
+
+    /// Makes the next task known to the policy, with all its vcpus.
+    fn take(&mut self, share: Share, now_ns: Nanos) {
+        let first = u32::try_from(self.vcpus.len()).expect("checked below");
+        let most = share.most_cpus.clamp(1, self.turns.len());
+        let task = TaskId(u32::try_from(self.tasks.len()).expect("there are more vcpus"));
+        let node = NodeId(task.0 + 1);
+        self.tasks.push(Task::new(first, most, now_ns));
+        self.vcpus.resize(self.vcpus.len() + most, Vcpu { task, state: State::Blocked });
+        assert!(self.vcpus.len() < TaskId::LIMIT as usize, "too many tasks for so many cpus");
+        self.blocked_count += 1;
+        // With one vcpu it is a group of one: that has the group's weight.
+        if most == 1 {
+            self.policy.add(TaskId(first), share.weight);
+            return;
+        }
+        self.policy.add_node(node, NodeId::ROOT, share.weight, now_ns);
+        for vcpu in self.tasks[task.index()].vcpus() {
+            self.policy.add(vcpu, Weight::ONE);
+            self.policy.place(vcpu, node, now_ns);
         }
     }
 
@@ -172,7 +266,7 @@ impl<B: Backend> Runner<B> {
     /// True when every task has ended.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.tasks.iter().all(|task| task.state == State::Gone)
+        self.tasks.iter().all(|task| task.gone)
     }
 
     /// The backend.
@@ -218,7 +312,7 @@ impl<B: Backend> Runner<B> {
     pub fn finish(&mut self) -> io::Result<()> {
         for task in self.task_ids() {
             let used_ns = self.backend.usage_ns(task)?;
-            self.set_used(task, used_ns);
+            self.set_used(task, used_ns, self.tasks[task.index()].settled_ns);
         }
         self.entitlement.advance(self.used_total_ns);
         for task in self.task_ids() {
@@ -237,24 +331,22 @@ impl<B: Backend> Runner<B> {
             ideal_ns: self.entitlement.ideal_ns(task),
             error_min_quanta: error.min,
             error_max_quanta: error.max,
-            gone: known.state == State::Gone,
+            gone: known.gone,
         }
     }
 
     /// The ids of all tasks.
     pub fn task_ids(&self) -> impl Iterator<Item = TaskId> + use<B> {
-        let count = u32::try_from(self.tasks.len()).expect("checked in new");
+        let count = u32::try_from(self.tasks.len()).expect("checked when they were taken");
         (0..count).map(TaskId)
     }
 
     /// What running tasks used is read: too much time has passed for an estimate.
     fn settle_turns(&mut self, now_ns: Nanos) -> io::Result<()> {
-        for cpu in 0..self.turns.len() {
-            if let Some(turn) = self.turns[cpu] {
-                let used_ns = self.backend.usage_ns(turn.task)?;
-                self.set_used(turn.task, used_ns);
-                let turn = Turn { since_ns: now_ns, used_before_ns: used_ns, ..turn };
-                self.turns[cpu] = Some(turn);
+        for task in self.task_ids() {
+            if !self.tasks[task.index()].held.is_empty() {
+                let used_ns = self.backend.usage_ns(task)?;
+                self.set_used(task, used_ns, now_ns);
             }
         }
         Ok(())
@@ -267,7 +359,7 @@ impl<B: Backend> Runner<B> {
                 self.backend.stop(task)?;
             }
             // The guardian has let it use all its cpus.
-            self.tasks[task.index()].placed = None;
+            self.tasks[task.index()].placed.clear();
         }
         Ok(())
     }
@@ -286,17 +378,28 @@ impl<B: Backend> Runner<B> {
             if now_ns + self.quantum_ns / SLACK_PART >= turn.ends_ns {
                 self.end_at_timer(cpu, turn, now_ns)?;
             } else if wakeup.idle.contains(&cpu) {
-                match self.backend.activity(turn.task)? {
-                    Activity::Runnable => self.false_alarm(cpu),
-                    Activity::Blocked => self.end_by_block(cpu, turn.task, now_ns)?,
-                    Activity::Gone => self.end_by_exit(cpu, turn.task, now_ns)?,
-                }
+                self.heed_alarm(cpu, turn, now_ns)?;
             }
         }
         Ok(())
     }
 
-    /// The cpu seemed idle, but the task is runnable.
+    /// The cpu seemed idle.
+    fn heed_alarm(&mut self, cpu: CpuId, turn: Turn, now_ns: Nanos) -> io::Result<()> {
+        let most = self.tasks[turn.task.index()].most;
+        let threads = match self.backend.activity(turn.task, most)? {
+            Activity::Gone => return self.end_by_exit(turn.task, now_ns),
+            Activity::Blocked => 0,
+            Activity::Runnable(threads) => threads,
+        };
+        if threads < self.tasks[turn.task.index()].held.len() {
+            return self.end_by_block(cpu, turn.task, threads, now_ns);
+        }
+        self.false_alarm(cpu);
+        Ok(())
+    }
+
+    /// There is a runnable thread for every cpu of the task after all.
     fn false_alarm(&mut self, cpu: CpuId) {
         let turn = self.turns[cpu].as_mut().expect("the caller saw it");
         let longest_ns = self.quantum_ns / LONGEST_PAUSE_PART;
@@ -314,59 +417,130 @@ impl<B: Backend> Runner<B> {
     }
 
     fn end_at_timer(&mut self, cpu: CpuId, turn: Turn, now_ns: Nanos) -> io::Result<()> {
-        let read_ns = self.backend.usage_ns(turn.task)?;
-        let expected_ns = turn.used_before_ns + (now_ns - turn.since_ns);
-        let fresh_ns = read_ns + self.tick_ns;
-        // It had the cpu for less than it could have: because others took it, or it sleeps.
-        if fresh_ns + self.quantum_ns / LEAST_RUN_PART < expected_ns {
-            match self.backend.activity(turn.task)? {
-                Activity::Runnable => {}
-                Activity::Blocked => return self.end_by_block(cpu, turn.task, now_ns),
-                Activity::Gone => return self.end_by_exit(cpu, turn.task, now_ns),
+        let slept = self.settle(turn.task, now_ns)?;
+        let known = &self.tasks[turn.task.index()];
+        let mut threads = known.runnable;
+        // It may use more cpus than it does, or fewer.
+        if slept || known.runnable < known.most {
+            threads = match self.backend.activity(turn.task, known.most)? {
+                Activity::Gone => return self.end_by_exit(turn.task, now_ns),
+                Activity::Blocked => 0,
+                Activity::Runnable(threads) => threads,
+            };
+            if threads < self.tasks[turn.task.index()].held.len() {
+                return self.end_by_block(cpu, turn.task, threads, now_ns);
             }
         }
-        self.set_used(turn.task, expected_ns.clamp(read_ns, fresh_ns));
         let task = &mut self.tasks[turn.task.index()];
         task.turns_since_block = task.turns_since_block.saturating_add(1);
         let charge_ns = task.ledger.charge_quantum(self.quantum_ns);
-        self.end_turn(cpu, turn.task, charge_ns, now_ns);
+        self.end_turn(cpu, charge_ns, now_ns);
+        self.fit(turn.task, threads, now_ns);
         Ok(())
     }
 
-    fn end_by_block(&mut self, cpu: CpuId, task: TaskId, now_ns: Nanos) -> io::Result<()> {
+    /// What a running task used: by the clock, unless a reading says otherwise. True if it had its
+    /// cpus for less than it could have: because others took them, or it sleeps.
+    fn settle(&mut self, task: TaskId, now_ns: Nanos) -> io::Result<bool> {
+        let read_ns = self.backend.usage_ns(task)?;
+        let known = &self.tasks[task.index()];
+        let expected_ns = known.expected_ns(now_ns);
+        let fresh_ns = read_ns + self.tick_ns * known.held.len() as u64;
+        self.set_used(task, expected_ns.clamp(read_ns, fresh_ns), now_ns);
+        Ok(fresh_ns + self.quantum_ns / LEAST_RUN_PART < expected_ns)
+    }
+
+    /// The task, of which `threads` threads are runnable, has none for `cpu`.
+    fn end_by_block(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        threads: usize,
+        now_ns: Nanos,
+    ) -> io::Result<()> {
         self.leave_cpu(cpu, task, now_ns)?;
-        self.policy.block(task, now_ns);
-        self.entitlement.block(task);
-        let task = &mut self.tasks[task.index()];
-        task.state = State::Blocked;
-        task.turns_since_block = 0;
-        self.blocked_count += 1;
+        self.tasks[task.index()].turns_since_block = 0;
+        self.fit(task, threads, now_ns);
         Ok(())
     }
 
-    fn end_by_exit(&mut self, cpu: CpuId, task: TaskId, now_ns: Nanos) -> io::Result<()> {
-        self.leave_cpu(cpu, task, now_ns)?;
-        self.policy.remove(task, now_ns);
-        self.entitlement.block(task);
-        self.tasks[task.index()].state = State::Gone;
+    fn end_by_exit(&mut self, task: TaskId, now_ns: Nanos) -> io::Result<()> {
+        while let Some(&cpu) = self.tasks[task.index()].held.last() {
+            self.leave_cpu(cpu, task, now_ns)?;
+        }
+        self.forget(task, now_ns);
         Ok(())
     }
 
-    /// The task does not run any more, of its own accord: the reading is exact.
+    /// The task has ended: the policy forgets its vcpus.
+    fn forget(&mut self, task: TaskId, now_ns: Nanos) {
+        self.fit(task, 0, now_ns);
+        self.blocked_count -= 1;
+        let known = &mut self.tasks[task.index()];
+        known.gone = true;
+        known.vcpus().for_each(|vcpu| self.policy.remove(vcpu, now_ns));
+    }
+
+    /// The task has no thread for the cpu any more, of its own accord: it is charged what it used.
     fn leave_cpu(&mut self, cpu: CpuId, task: TaskId, now_ns: Nanos) -> io::Result<()> {
-        let used_ns = self.backend.usage_ns(task)?;
-        self.set_used(task, used_ns);
-        let charge_ns = self.tasks[task.index()].ledger.charge_used(self.quantum_ns);
-        self.end_turn(cpu, task, charge_ns, now_ns);
+        let alone = self.tasks[task.index()].held.len() == 1;
+        if alone {
+            // Nothing of it runs: the reading is exact.
+            let used_ns = self.backend.usage_ns(task)?;
+            self.set_used(task, used_ns, now_ns);
+        } else {
+            self.settle(task, now_ns)?;
+        }
+        let accrued_ns = self.accrued_ns(task, Some(cpu), now_ns);
+        let ledger = &mut self.tasks[task.index()].ledger;
+        let charge_ns = ledger.charge_used(self.quantum_ns, accrued_ns);
+        self.end_turn(cpu, charge_ns, now_ns);
         Ok(())
     }
 
-    fn end_turn(&mut self, cpu: CpuId, task: TaskId, charge_ns: Nanos, now_ns: Nanos) {
-        self.policy.charge(task, charge_ns, now_ns);
-        self.turns[cpu] = None;
-        self.tasks[task.index()].state = State::Waiting;
+    /// What the task's turns, but that on `except`, will be charged for their parts up to now.
+    fn accrued_ns(&self, task: TaskId, except: Option<CpuId>, now_ns: Nanos) -> Nanos {
+        let others = self.tasks[task.index()].held.iter().filter(|&&cpu| Some(cpu) != except);
+        let turns = others.filter_map(|&cpu| self.turns[cpu]);
+        turns.map(|turn| turn.accrued_ns(self.quantum_ns, now_ns)).sum()
+    }
+
+    fn end_turn(&mut self, cpu: CpuId, charge_ns: Nanos, now_ns: Nanos) {
+        let Turn { vcpu, task, .. } = self.turns[cpu].take().expect("the caller saw it");
+        self.policy.charge(vcpu, charge_ns, now_ns);
+        self.vcpus[vcpu.index()].state = State::Waiting;
         self.advance_ideal(now_ns);
-        self.entitlement.count(task, self.tasks[task.index()].ledger.used_ns());
+        self.entitlement.stop(task);
+        let known = &mut self.tasks[task.index()];
+        known.held.retain(|&held| held != cpu);
+        self.entitlement.count(task, known.ledger.used_ns());
+    }
+
+    /// As many of the task's vcpus are runnable as it has runnable threads, `threads`: those that
+    /// run stay so until their turns end.
+    fn fit(&mut self, task: TaskId, threads: usize, now_ns: Nanos) {
+        let known = &self.tasks[task.index()];
+        let (most, before) = (known.most, known.runnable);
+        for vcpu in known.vcpus() {
+            let runnable = self.tasks[task.index()].runnable;
+            let state = self.vcpus[vcpu.index()].state;
+            if state == State::Blocked && runnable < threads.min(most) {
+                self.policy.wake(vcpu, now_ns);
+                self.vcpus[vcpu.index()].state = State::Waiting;
+                self.tasks[task.index()].runnable += 1;
+            } else if state == State::Waiting && runnable > threads {
+                self.policy.block(vcpu, now_ns);
+                self.vcpus[vcpu.index()].state = State::Blocked;
+                self.tasks[task.index()].runnable -= 1;
+            }
+        }
+        let runnable = self.tasks[task.index()].runnable;
+        if runnable != before {
+            let width = u32::try_from(runnable).expect("at most 65536 cpus");
+            self.entitlement.set_width(task, width);
+            self.blocked_count += usize::from(runnable == 0);
+            self.blocked_count -= usize::from(before == 0);
+        }
     }
 
     fn look_at_blocked(&mut self, now_ns: Nanos) -> io::Result<()> {
@@ -379,37 +553,32 @@ impl<B: Backend> Runner<B> {
         let tick_ns = due_ns.next_multiple_of(self.tick_ns);
         self.look_due_ns = if tick_ns <= now_ns + self.quantum_ns { tick_ns } else { due_ns };
         for task in self.task_ids() {
-            if self.tasks[task.index()].state != State::Blocked {
+            let known = &self.tasks[task.index()];
+            if !known.is_blocked() {
                 continue;
             }
-            let activity = self.backend.activity(task)?;
+            let activity = self.backend.activity(task, known.most)?;
             let used_ns = self.backend.usage_ns(task)?;
             let burst_ns = used_ns.saturating_sub(self.tasks[task.index()].ledger.used_ns());
             match activity {
-                Activity::Gone => self.forget_blocked(task, used_ns, now_ns),
+                Activity::Gone => {
+                    self.wake(task, 1, used_ns, now_ns);
+                    self.forget(task, now_ns);
+                }
+                Activity::Runnable(threads) => self.wake(task, threads, used_ns, now_ns),
                 Activity::Blocked if burst_ns < self.quantum_ns / BURST_PART => {}
-                _ => self.wake(task, used_ns, now_ns),
+                Activity::Blocked => self.wake(task, 1, used_ns, now_ns),
             }
         }
         Ok(())
     }
 
-    fn wake(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
-        self.policy.wake(task, now_ns);
+    fn wake(&mut self, task: TaskId, threads: usize, used_ns: Nanos, now_ns: Nanos) {
         // Runnable first: what it used before it was seen is part of what the runnable share.
-        self.entitlement.wake(task);
-        self.set_used(task, used_ns);
+        self.fit(task, threads, now_ns);
+        self.set_used(task, used_ns, now_ns);
         self.advance_ideal(now_ns);
         self.entitlement.count(task, used_ns);
-        self.tasks[task.index()].state = State::Waiting;
-        self.blocked_count -= 1;
-    }
-
-    fn forget_blocked(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
-        self.wake(task, used_ns, now_ns);
-        self.policy.remove(task, now_ns);
-        self.entitlement.block(task);
-        self.tasks[task.index()].state = State::Gone;
     }
 
     fn give_out_cpus(&mut self, now_ns: Nanos) -> io::Result<()> {
@@ -419,7 +588,9 @@ impl<B: Backend> Runner<B> {
             }
             if let Some(turn) = self.pick(cpu, now_ns)? {
                 self.turns[cpu] = Some(turn);
-                self.tasks[turn.task.index()].state = State::Running;
+                self.vcpus[turn.vcpu.index()].state = State::Running;
+                let held = &mut self.tasks[turn.task.index()].held;
+                held.insert(held.partition_point(|&other| other < cpu), cpu);
                 self.entitlement.start(turn.task);
                 self.begun.push(cpu);
             }
@@ -431,31 +602,37 @@ impl<B: Backend> Runner<B> {
     /// without a run, and the policy asked again.
     fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> io::Result<Option<Turn>> {
         loop {
-            let Some(task) = self.policy.pick(cpu, now_ns) else { return Ok(None) };
-            let known = &self.tasks[task.index()];
-            debug_assert_eq!(known.state, State::Waiting, "{task:?}");
-            if known.stopped {
-                let used_ns = self.backend.usage_ns(task)?;
-                self.set_used(task, used_ns);
-                self.advance_ideal(now_ns);
-                self.entitlement.count(task, used_ns);
-            }
+            let Some(vcpu) = self.policy.pick(cpu, now_ns) else { return Ok(None) };
+            let Vcpu { task, state } = self.vcpus[vcpu.index()];
+            debug_assert_eq!(state, State::Waiting, "vcpu {} of {task:?}", vcpu.0);
+            self.bring_up_to_date(task, now_ns)?;
+            let accrued_ns = self.accrued_ns(task, None, now_ns);
             let known = &mut self.tasks[task.index()];
-            let allotment_ns = known.ledger.allotment_ns(self.quantum_ns);
+            let allotment_ns = known.ledger.allotment_ns(self.quantum_ns, accrued_ns);
             if allotment_ns >= self.quantum_ns / LEAST_RUN_PART {
                 let run_ns = allotment_ns.min(self.quantum_ns * LONGEST_RUN_QUANTA);
-                let used_before_ns = known.ledger.used_ns();
-                return Ok(Some(Turn {
-                    task,
-                    since_ns: now_ns,
-                    ends_ns: self.turn_end_ns(now_ns, run_ns),
-                    used_before_ns,
-                    false_alarms: 0,
-                }));
+                let ends_ns = self.turn_end_ns(now_ns, run_ns);
+                return Ok(Some(Turn { vcpu, task, since_ns: now_ns, ends_ns, false_alarms: 0 }));
             }
             let charge_ns = known.ledger.charge_quantum(self.quantum_ns);
-            self.policy.charge(task, charge_ns, now_ns);
+            self.policy.charge(vcpu, charge_ns, now_ns);
         }
+    }
+
+    /// What the task, of which a turn begins, has used by now.
+    fn bring_up_to_date(&mut self, task: TaskId, now_ns: Nanos) -> io::Result<()> {
+        let known = &self.tasks[task.index()];
+        if known.stopped {
+            let used_ns = self.backend.usage_ns(task)?;
+            self.set_used(task, used_ns, now_ns);
+        } else if !known.held.is_empty() && known.settled_ns < now_ns {
+            self.settle(task, now_ns)?;
+        } else {
+            return Ok(());
+        }
+        self.advance_ideal(now_ns);
+        self.entitlement.count(task, self.tasks[task.index()].ledger.used_ns());
+        Ok(())
     }
 
     /// A turn of `run_ns` ends then.
@@ -470,37 +647,43 @@ impl<B: Backend> Runner<B> {
     fn apply(&mut self) -> io::Result<()> {
         for task in self.task_ids() {
             let known = &mut self.tasks[task.index()];
-            if known.state == State::Waiting && !known.stopped {
+            if known.runnable > 0 && known.held.is_empty() && !known.stopped {
                 known.stopped = true;
                 self.backend.stop(task)?;
             }
         }
-        while let Some(cpu) = self.begun.pop() {
-            let turn = self.turns[cpu].expect("it was begun in this step");
-            let known = &mut self.tasks[turn.task.index()];
-            if known.placed != Some(cpu) {
-                known.placed = Some(cpu);
-                self.backend.place(turn.task, cpu)?;
+        for task in self.task_ids() {
+            let known = &mut self.tasks[task.index()];
+            if known.held.is_empty() {
+                continue;
+            }
+            if known.placed != known.held {
+                known.placed.clone_from(&known.held);
+                self.backend.place(task, &known.held)?;
             }
             if known.stopped {
                 known.stopped = false;
-                self.backend.cont(turn.task)?;
+                self.backend.cont(task)?;
             }
+        }
+        while let Some(cpu) = self.begun.pop() {
             self.watch(cpu, 0);
         }
         Ok(())
     }
 
-    fn set_used(&mut self, task: TaskId, used_ns: Nanos) {
-        let ledger = &mut self.tasks[task.index()].ledger;
-        self.used_total_ns = self.used_total_ns - ledger.used_ns() + used_ns;
-        ledger.set_used(used_ns);
+    fn set_used(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
+        let known = &mut self.tasks[task.index()];
+        self.used_total_ns = self.used_total_ns - known.ledger.used_ns() + used_ns;
+        known.ledger.set_used(used_ns);
+        known.settled_ns = now_ns;
     }
 
     /// The ideal up to now, what running tasks use being estimated by the clock.
     fn advance_ideal(&mut self, now_ns: Nanos) {
-        let running = self.turns.iter().flatten().map(|turn| now_ns - turn.since_ns);
-        let delivered_ns = self.used_total_ns + running.sum::<Nanos>();
+        let running = self.turns.iter().flatten();
+        let since = running.map(|turn| now_ns - self.tasks[turn.task.index()].settled_ns);
+        let delivered_ns = self.used_total_ns + since.sum::<Nanos>();
         self.entitlement.advance(delivered_ns);
     }
 }

@@ -9,6 +9,7 @@ use prorata::Weight;
 
 use crate::Error;
 use crate::proc::{RawPid, Stat};
+use crate::runner::Share;
 
 /// Characters that only a shell understands. A command without them is started directly.
 const SHELL_CHARACTERS: &[char] =
@@ -156,29 +157,29 @@ pub enum Source {
 /// A task of a run: the source with all its descendants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its weight.
-    pub weight: Weight,
+    /// Its weight, and how many cpus it uses at once at most.
+    pub share: Share,
     /// What it runs.
     pub source: Source,
 }
 
 impl Job {
-    /// `WEIGHT:COMMAND`.
+    /// `WEIGHT:COMMAND`, or `WEIGHT@CPUS:COMMAND`.
     ///
     /// # Errors
-    /// When the weight is not one, or the command cannot be run.
+    /// When the weight or the number of cpus is not one, or the command cannot be run.
     pub fn command(text: &str) -> Result<Job, Error> {
-        let (weight, command) = split_weight(text, "5:'make -j4'")?;
-        Ok(Job { weight, source: Source::Command(Command::parse(command)?) })
+        let (share, command) = split_share(text, "5:'make -j4'")?;
+        Ok(Job { share, source: Source::Command(Command::parse(command)?) })
     }
 
-    /// `WEIGHT:PID`.
+    /// `WEIGHT:PID`, or `WEIGHT@CPUS:PID`.
     ///
     /// # Errors
-    /// When the weight is not one, or the process cannot be held.
+    /// When the weight or the number of cpus is not one, or the process cannot be held.
     pub fn attached(text: &str) -> Result<Job, Error> {
-        let (weight, pid) = split_weight(text, "3:1234")?;
-        Ok(Job { weight, source: Source::Attached(Attached::parse(pid.trim())?) })
+        let (share, pid) = split_share(text, "3:1234")?;
+        Ok(Job { share, source: Source::Attached(Attached::parse(pid.trim())?) })
     }
 
     /// What it runs, for people.
@@ -191,13 +192,18 @@ impl Job {
     }
 }
 
-fn split_weight<'a>(text: &'a str, example: &'static str) -> Result<(Weight, &'a str), Error> {
-    let (weight, rest) =
+fn split_share<'a>(text: &'a str, example: &'static str) -> Result<(Share, &'a str), Error> {
+    let (share, rest) =
         text.split_once(':').ok_or_else(|| Error::NoWeight { text: text.to_owned(), example })?;
+    let (weight, cpus) = share.split_once('@').map_or((share, None), |(w, cpus)| (w, Some(cpus)));
     let number = weight.trim().parse().ok().and_then(Weight::new);
     let weight =
         number.ok_or_else(|| Error::Weight { text: text.to_owned(), weight: weight.to_owned() })?;
-    Ok((weight, rest))
+    let Some(cpus) = cpus else { return Ok((Share::of(weight), rest)) };
+    let number = cpus.trim().parse().ok().filter(|&cpus| cpus > 0);
+    let most_cpus =
+        number.ok_or_else(|| Error::MostCpus { text: text.to_owned(), cpus: cpus.to_owned() })?;
+    Ok((Share { weight, most_cpus }, rest))
 }
 
 #[cfg(test)]
@@ -225,6 +231,9 @@ mod tests {
             ("x:true", "weight"),
             ("4294967296:true", "weight"),
             ("true", "WEIGHT:"),
+            ("1@0:true", "'0'"),
+            ("1@:true", "number of cpus"),
+            ("@1:true", "weight"),
             ("1:", "nothing to run"),
             ("1:  ", "nothing to run"),
             ("1:'true", "quote"),

@@ -191,10 +191,10 @@ impl Tree {
         self.ended_ns + self.members.iter().map(Member::total_ns).sum::<Nanos>()
     }
 
-    pub(crate) fn activity(&mut self) -> Activity {
-        let mut activity = self.members_activity();
-        if activity != Activity::Runnable && self.look() {
-            activity = self.members_activity();
+    pub(crate) fn activity(&mut self, most: usize) -> Activity {
+        let mut activity = self.members_activity(most);
+        if activity != Activity::Runnable(most) && self.look() {
+            activity = self.members_activity(most);
         }
         if activity != Activity::Gone {
             return activity;
@@ -206,16 +206,23 @@ impl Tree {
     }
 
     /// Of the known members.
-    fn members_activity(&self) -> Activity {
-        let mut all = Activity::Gone;
+    fn members_activity(&self, most: usize) -> Activity {
+        let (mut runnable, mut gone) = (0, true);
         for member in &self.members {
-            match member.process.activity() {
-                Activity::Runnable => return Activity::Runnable,
-                Activity::Blocked => all = Activity::Blocked,
+            match member.process.activity(most - runnable) {
+                Activity::Runnable(threads) => runnable += threads,
+                Activity::Blocked => gone = false,
                 Activity::Gone => {}
             }
+            if runnable == most {
+                break;
+            }
         }
-        all
+        match runnable {
+            0 if gone => Activity::Gone,
+            0 => Activity::Blocked,
+            _ => Activity::Runnable(runnable),
+        }
     }
 
     /// Looks for what the other calls may miss: children that came and went.

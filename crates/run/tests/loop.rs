@@ -2,7 +2,7 @@
 
 use prorata::{Setup, TaskId, Weight, policies};
 use prorata_run::backends::mock::{Faults, Mock, Phase};
-use prorata_run::runner::{Progress, Runner};
+use prorata_run::runner::{Progress, Runner, Share};
 
 const MS: u64 = 1_000_000;
 const QUANTUM_NS: u64 = 10 * MS;
@@ -41,12 +41,26 @@ fn run(
     faults: Faults,
     seconds: u64,
 ) -> Outcome {
+    let one_thread = |(weight, phases)| (share(weight), vec![phases]);
+    run_threads(policy, cpus, tasks.into_iter().map(one_thread).collect(), faults, seconds)
+}
+
+fn share(weight: u32) -> Share {
+    Share::of(Weight::new(weight).unwrap())
+}
+
+fn run_threads(
+    policy: &str,
+    cpus: usize,
+    tasks: Vec<(Share, Vec<Vec<Phase>>)>,
+    faults: Faults,
+    seconds: u64,
+) -> Outcome {
     let setup = Setup::new(cpus, QUANTUM_NS);
-    let (weights, scripts): (Vec<u32>, Vec<_>) = tasks.into_iter().unzip();
-    let weights: Vec<Weight> = weights.into_iter().map(|w| Weight::new(w).unwrap()).collect();
+    let (shares, scripts): (Vec<Share>, Vec<_>) = tasks.into_iter().unzip();
     let policy = prorata::Checked::new(policies::build(policy, &setup).unwrap(), &setup);
-    let backend = Mock::new(cpus, scripts, faults);
-    let mut runner = Runner::new(backend, Box::new(policy), &setup, &weights);
+    let backend = Mock::with_threads(cpus, scripts, faults);
+    let mut runner = Runner::new(backend, Box::new(policy), &setup, &shares);
     let duration_ns = seconds * 1000 * MS;
     runner.start().unwrap();
     loop {
@@ -109,6 +123,50 @@ fn a_task_uses_at_most_one_cpu() {
     for (task, cpus) in [1.0, 2.0 / 3.0, 1.0 / 3.0].into_iter().enumerate() {
         assert_close(out.cpus(task), cpus, 5e-3);
     }
+}
+
+/// Tasks of so many hogs with these weights receive these cpus.
+fn hogs_receive(cpus: usize, tasks: &[(u32, usize)], expected: &[f64]) {
+    let faults = Faults { late_ns: MS, tick_ns: 4 * MS };
+    for policy in ["gr3", "mfq", "dfs-fa"] {
+        let tasks = tasks.iter().map(|&(weight, hogs)| (share(weight), vec![hog(); hogs]));
+        let out = run_threads(policy, cpus, tasks.collect(), faults, 60);
+        for (task, &expected) in expected.iter().enumerate() {
+            assert_close(out.cpus(task), expected, 1e-2);
+            assert_close(out.received(task), out.entitled(task), 1e-2);
+        }
+        assert!(out.wasted_ns < out.duration_ns / 500, "{policy}: {} ns wasted", out.wasted_ns);
+    }
+}
+
+#[test]
+fn a_task_uses_as_many_cpus_as_it_has_threads_up_to_its_share() {
+    hogs_receive(2, &[(3, 3), (1, 1)], &[1.5, 0.5]);
+    hogs_receive(2, &[(1, 2)], &[2.0]);
+    hogs_receive(2, &[(1, 1), (1, 4)], &[1.0, 1.0]);
+    hogs_receive(4, &[(3, 2), (1, 6)], &[2.0, 2.0]);
+    hogs_receive(4, &[(2, 4), (1, 4), (1, 4)], &[2.0, 1.0, 1.0]);
+    hogs_receive(1, &[(3, 3), (1, 1)], &[0.75, 0.25]);
+}
+
+#[test]
+fn a_task_may_be_kept_to_fewer_cpus() {
+    let one = Share { most_cpus: 1, ..share(3) };
+    let tasks = vec![(one, vec![hog(); 3]), (share(1), vec![hog(); 3])];
+    let out = run_threads("gr3", 2, tasks, Faults { late_ns: MS, tick_ns: 4 * MS }, 60);
+    assert_close(out.cpus(0), 1.0, 1e-2);
+    assert_close(out.cpus(1), 1.0, 1e-2);
+}
+
+/// Threads that come and go within a task leave its share as it is.
+#[test]
+fn threads_of_a_task_may_sleep() {
+    let faults = Faults { late_ns: MS / 10, tick_ns: 4 * MS };
+    let busy = vec![Phase::Run(300 * MS), Phase::Sleep(40 * MS)];
+    let build = vec![busy.clone(), busy.clone(), busy.clone(), busy];
+    let out = run_threads("gr3", 2, vec![(share(3), build), (share(1), vec![hog()])], faults, 60);
+    assert_close(out.received(0), out.entitled(0), 1e-2);
+    assert_close(out.cpus(0), 1.5, 2e-2);
 }
 
 #[test]

@@ -125,6 +125,17 @@ impl HierarchyErrors {
         });
     }
 
+    /// The task at `place` has received `used_ns` in all, whatever was counted while it ran: for who
+    /// reads what tasks used.
+    pub fn set_used(&mut self, place: Place, used_ns: Nanos, now_ns: Nanos) {
+        let account = self.accounts[place.index()];
+        let running_ns = i128::from(account.running) * i128::from(now_ns - self.since_ns);
+        let more_ns = i128::from(used_ns) - account.used_ns - running_ns;
+        self.on_path(place, now_ns, |account, _| account.used_ns += more_ns);
+        // The sample before was of what was counted, this one is of what was received.
+        self.on_path(place, now_ns, |_, _| {});
+    }
+
     /// Brings the extremes of all places up to date.
     pub fn finish(&mut self, now_ns: Nanos) {
         self.settle(now_ns);

@@ -139,13 +139,14 @@ impl Group {
         Ok(Group::number(&self.events, "populated")? == 0)
     }
 
-    fn activity(&mut self) -> io::Result<Activity> {
+    fn activity(&mut self, most: usize) -> io::Result<Activity> {
         self.read_threads()?;
         if self.found.is_empty() && self.is_empty()? {
             self.bury_root();
             return Ok(Activity::Gone);
         }
         self.states.retain(|tid, _| self.found.contains(tid));
+        let mut runnable = 0;
         for &tid in &self.found {
             let file = match self.states.entry(tid) {
                 std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
@@ -158,10 +159,13 @@ impl Group {
                 }
             };
             if crate::proc::Stat::read(file).is_some_and(|stat| stat.state == b'R') {
-                return Ok(Activity::Runnable);
+                runnable += 1;
+                if runnable == most {
+                    break;
+                }
             }
         }
-        Ok(Activity::Blocked)
+        Ok(if runnable > 0 { Activity::Runnable(runnable) } else { Activity::Blocked })
     }
 
     fn bury_root(&mut self) {
@@ -237,7 +241,7 @@ impl CgroupBackend {
         self.guardian.holds_cgroup(&path)?;
         let procs = File::options().write(true).open(path.join("cgroup.procs"))?;
         let mark = format!("{}:{index}", self.guardian.mark);
-        let mask = self.machine.mask(index % self.machine.cpu_count())?;
+        let mask = self.machine.mask(&[index % self.machine.cpu_count()])?;
         let root = match launch::start(command, mark, mask, Some(procs)) {
             Ok(root) => root,
             Err(error) => {
@@ -277,12 +281,12 @@ impl Backend for CgroupBackend {
         self.machine.tick_ns()
     }
 
-    fn activity(&mut self, task: TaskId) -> io::Result<Activity> {
-        self.group(task).activity()
+    fn activity(&mut self, task: TaskId, most: usize) -> io::Result<Activity> {
+        self.group(task).activity(most)
     }
 
-    fn place(&mut self, task: TaskId, cpu: CpuId) -> io::Result<()> {
-        let mask = self.machine.mask(cpu)?;
+    fn place(&mut self, task: TaskId, cpus: &[CpuId]) -> io::Result<()> {
+        let mask = self.machine.mask(cpus)?;
         let group = self.group(task);
         group.read_threads()?;
         for &tid in &group.found {

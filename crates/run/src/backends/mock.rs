@@ -6,7 +6,7 @@ use prorata::{CpuId, Nanos, TaskId};
 
 use crate::backend::{Activity, Backend, Wakeup};
 
-/// What a scripted task does next.
+/// What a scripted thread does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Computes for so many ns of cpu time.
@@ -17,37 +17,23 @@ pub enum Phase {
     Exit,
 }
 
-/// A task that goes through `phases`, and then through them again.
+/// Goes through `phases`, and then through them again.
 #[derive(Clone, Debug)]
-struct MockTask {
+struct Thread {
     phases: Vec<Phase>,
     phase: usize,
     /// Cpu time to the end of a `Run` phase.
     left_ns: Nanos,
     /// The end of a `Sleep` phase.
     asleep_until_ns: Nanos,
-    stopped: bool,
-    cpu: CpuId,
-    used_ns: Nanos,
-    /// `used_ns` when it last got its cpu: what a stale reading still shows.
-    used_at_cont_ns: Nanos,
 }
 
-impl MockTask {
-    fn new(phases: Vec<Phase>, cpu: CpuId) -> MockTask {
-        assert!(!phases.is_empty(), "a task does something");
-        let mut task = MockTask {
-            phases,
-            phase: 0,
-            left_ns: 0,
-            asleep_until_ns: 0,
-            stopped: true,
-            cpu,
-            used_ns: 0,
-            used_at_cont_ns: 0,
-        };
-        task.enter(0, 0);
-        task
+impl Thread {
+    fn new(phases: Vec<Phase>) -> Thread {
+        assert!(!phases.is_empty(), "a thread does something");
+        let mut thread = Thread { phases, phase: 0, left_ns: 0, asleep_until_ns: 0 };
+        thread.enter(0, 0);
+        thread
     }
 
     fn enter(&mut self, phase: usize, now_ns: Nanos) {
@@ -63,12 +49,68 @@ impl MockTask {
         matches!(self.phases[self.phase], Phase::Run(_))
     }
 
-    fn runs(&self) -> bool {
-        self.wants_cpu() && !self.stopped
+    /// Lets `ns` pass, of which it runs `ran_ns`, up to `now_ns`.
+    fn pass(&mut self, ran_ns: Nanos, now_ns: Nanos) {
+        let over = match self.phases[self.phase] {
+            Phase::Run(_) => {
+                self.left_ns -= ran_ns;
+                self.left_ns == 0
+            }
+            Phase::Sleep(_) => self.asleep_until_ns <= now_ns,
+            Phase::Exit => false,
+        };
+        if over {
+            self.enter(self.phase + 1, now_ns);
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct MockTask {
+    threads: Vec<Thread>,
+    stopped: bool,
+    cpus: Vec<CpuId>,
+    used_ns: Nanos,
+    /// `used_ns` when it last got a cpu: what a stale reading still shows.
+    used_at_cont_ns: Nanos,
+}
+
+impl MockTask {
+    fn new(threads: Vec<Vec<Phase>>, cpu: CpuId) -> MockTask {
+        let threads = threads.into_iter().map(Thread::new).collect();
+        MockTask { threads, stopped: true, cpus: vec![cpu], used_ns: 0, used_at_cont_ns: 0 }
     }
 
-    fn sleeps(&self) -> bool {
-        matches!(self.phases[self.phase], Phase::Sleep(_))
+    fn wanting(&self) -> usize {
+        self.threads.iter().filter(|thread| thread.wants_cpu()).count()
+    }
+
+    fn runs(&self) -> bool {
+        !self.stopped && self.wanting() > 0
+    }
+
+    /// The cpu of every thread that runs: they take the task's cpus in turn.
+    fn running(&self) -> impl Iterator<Item = (&Thread, CpuId)> {
+        let threads = self.threads.iter().filter(|thread| thread.wants_cpu() && !self.stopped);
+        threads.zip(self.cpus.iter().copied().cycle())
+    }
+
+    /// Lets `ns` pass up to `now_ns`, in which no thread changes what it does; `share` threads run
+    /// on each cpu.
+    fn pass(&mut self, ns: Nanos, now_ns: Nanos, share: &[u64]) {
+        let mut cpus = self.cpus.iter().cycle();
+        for thread in &mut self.threads {
+            let mut ran_ns = 0;
+            if thread.wants_cpu() && !self.stopped {
+                let cpu = *cpus.next().expect("a task has a cpu");
+                // Rounded up, so that the end of a phase is reached.
+                ran_ns = ns.div_ceil(share[cpu]).min(thread.left_ns);
+                self.used_ns += ran_ns;
+            } else if thread.wants_cpu() {
+                continue;
+            }
+            thread.pass(ran_ns, now_ns);
+        }
     }
 }
 
@@ -81,7 +123,7 @@ pub struct Faults {
     pub tick_ns: Nanos,
 }
 
-/// A machine of `cpus` cpus on which tasks that share a cpu share it equally.
+/// A machine of `cpus` cpus on which threads that share a cpu share it equally.
 #[derive(Clone, Debug)]
 pub struct Mock {
     now_ns: Nanos,
@@ -96,18 +138,28 @@ pub struct Mock {
 }
 
 impl Mock {
-    /// A machine with one task for each list of phases, stopped before the first.
+    /// A machine with one task of one thread for each list of phases, stopped before the first.
     ///
     /// # Panics
     /// When a list is empty or `cpus` is 0.
     #[must_use]
     pub fn new(cpus: usize, scripts: Vec<Vec<Phase>>, faults: Faults) -> Mock {
+        let threads = scripts.into_iter().map(|phases| vec![phases]).collect();
+        Mock::with_threads(cpus, threads, faults)
+    }
+
+    /// The same with a list of phases for each thread of each task.
+    ///
+    /// # Panics
+    /// When a list is empty or `cpus` is 0.
+    #[must_use]
+    pub fn with_threads(cpus: usize, tasks: Vec<Vec<Vec<Phase>>>, faults: Faults) -> Mock {
         assert!(cpus > 0, "a machine has a cpu");
-        let tasks = scripts.into_iter().enumerate();
+        let tasks = tasks.into_iter().enumerate();
         Mock {
             now_ns: 0,
             cpus,
-            tasks: tasks.map(|(i, phases)| MockTask::new(phases, i % cpus)).collect(),
+            tasks: tasks.map(|(i, threads)| MockTask::new(threads, i % cpus)).collect(),
             watched_from_ns: vec![None; cpus],
             faults,
             random: 1,
@@ -127,8 +179,13 @@ impl Mock {
         self.tasks[task.index()].stopped
     }
 
-    fn running_on(&self, cpu: CpuId) -> u64 {
-        self.tasks.iter().filter(|task| task.cpu == cpu && task.runs()).count() as u64
+    /// How many threads run on each cpu.
+    fn share(&self) -> Vec<u64> {
+        let mut share = vec![0; self.cpus];
+        for (_, cpu) in self.tasks.iter().flat_map(MockTask::running) {
+            share[cpu] += 1;
+        }
+        share
     }
 
     /// Lets time pass until `until_ns`, or until a watched cpu is idle if `alert`.
@@ -138,14 +195,15 @@ impl Mock {
             if self.now_ns >= until_ns || (alert && !idle.is_empty()) {
                 return idle;
             }
-            let share: Vec<u64> = (0..self.cpus).map(|cpu| self.running_on(cpu)).collect();
-            let next = self.tasks.iter().filter_map(|task| match task {
-                task if task.runs() => Some(self.now_ns + task.left_ns * share[task.cpu]),
-                task if task.sleeps() => Some(task.asleep_until_ns),
-                _ => None,
-            });
+            let share = self.share();
+            let running = self.tasks.iter().flat_map(MockTask::running);
+            let ends = running.map(|(thread, cpu)| self.now_ns + thread.left_ns * share[cpu]);
+            let threads = self.tasks.iter().flat_map(|task| &task.threads);
+            let asleep = threads.filter(|t| matches!(t.phases[t.phase], Phase::Sleep(_)));
+            let wakes = asleep.map(|thread| thread.asleep_until_ns);
             let watches = self.watched_from_ns.iter().flatten().copied();
-            let next = next.chain(watches.filter(|&from_ns| from_ns > self.now_ns));
+            let watches = watches.filter(|&from_ns| from_ns > self.now_ns);
+            let next = ends.chain(wakes).chain(watches);
             let next_ns = next.min().unwrap_or(until_ns).clamp(self.now_ns, until_ns);
             self.pass(next_ns - self.now_ns, &share);
         }
@@ -153,31 +211,19 @@ impl Mock {
 
     /// Lets `ns` pass, in which no task changes what it does.
     fn pass(&mut self, ns: Nanos, share: &[u64]) {
-        let wanting = self.tasks.iter().filter(|task| task.wants_cpu()).count();
+        let wanting: usize = self.tasks.iter().map(MockTask::wanting).sum();
         let busy = share.iter().filter(|&&k| k > 0).count();
         self.wasted_ns += ns * (wanting.min(self.cpus) - busy) as u64;
         self.now_ns += ns;
         for task in &mut self.tasks {
-            if task.runs() {
-                // Rounded up, so that the end of a phase is reached.
-                let ran_ns = ns.div_ceil(share[task.cpu]).min(task.left_ns);
-                task.used_ns += ran_ns;
-                task.left_ns -= ran_ns;
-            }
-            let over = match task.phases[task.phase] {
-                Phase::Run(_) => task.left_ns == 0,
-                Phase::Sleep(_) => task.asleep_until_ns <= self.now_ns,
-                Phase::Exit => false,
-            };
-            if over {
-                task.enter(task.phase + 1, self.now_ns);
-            }
+            task.pass(ns, self.now_ns, share);
         }
     }
 
     fn idle_watched(&self) -> Vec<CpuId> {
         let watched = |cpu: &CpuId| self.watched_from_ns[*cpu].is_some_and(|ns| ns <= self.now_ns);
-        (0..self.cpus).filter(watched).filter(|&cpu| self.running_on(cpu) == 0).collect()
+        let share = self.share();
+        (0..self.cpus).filter(watched).filter(|&cpu| share[cpu] == 0).collect()
     }
 
     fn lateness_ns(&mut self) -> Nanos {
@@ -209,7 +255,8 @@ impl Backend for Mock {
         if self.faults.tick_ns == 0 || !known.runs() {
             return Ok(known.used_ns);
         }
-        let stale_ns = self.now_ns % self.faults.tick_ns;
+        let cpus = known.wanting().min(known.cpus.len()) as u64;
+        let stale_ns = self.now_ns % self.faults.tick_ns * cpus;
         Ok(known.used_ns.saturating_sub(stale_ns).max(known.used_at_cont_ns))
     }
 
@@ -217,18 +264,19 @@ impl Backend for Mock {
         self.faults.tick_ns
     }
 
-    fn activity(&mut self, task: TaskId) -> io::Result<Activity> {
+    fn activity(&mut self, task: TaskId, most: usize) -> io::Result<Activity> {
         let known = &self.tasks[task.index()];
-        Ok(match known.phases[known.phase] {
-            Phase::Run(_) => Activity::Runnable,
-            Phase::Sleep(_) => Activity::Blocked,
-            Phase::Exit => Activity::Gone,
+        let over = |thread: &Thread| thread.phases[thread.phase] == Phase::Exit;
+        Ok(match known.wanting() {
+            0 if known.threads.iter().all(over) => Activity::Gone,
+            0 => Activity::Blocked,
+            wanting => Activity::Runnable(wanting.min(most)),
         })
     }
 
-    fn place(&mut self, task: TaskId, cpu: CpuId) -> io::Result<()> {
-        assert!(cpu < self.cpus, "there is no cpu {cpu}");
-        self.tasks[task.index()].cpu = cpu;
+    fn place(&mut self, task: TaskId, cpus: &[CpuId]) -> io::Result<()> {
+        assert!(!cpus.is_empty() && cpus.iter().all(|&cpu| cpu < self.cpus), "cpus {cpus:?}");
+        self.tasks[task.index()].cpus = cpus.to_vec();
         Ok(())
     }
 

@@ -53,7 +53,7 @@ impl SignalBackend {
         let tree = match &job.source {
             Source::Command(command) => {
                 let mark = format!("{}:{index}", self.guardian.mark);
-                let mask = self.machine.mask(index % self.machine.cpu_count())?;
+                let mask = self.machine.mask(&[index % self.machine.cpu_count()])?;
                 let pid = launch::start(command, mark, mask, None)
                     .map_err(|error| Error::cannot_start(command, &error))?;
                 self.guardian.holds_tree(pid, &self.cpus)?;
@@ -126,12 +126,12 @@ impl Backend for SignalBackend {
         self.machine.tick_ns()
     }
 
-    fn activity(&mut self, task: TaskId) -> io::Result<Activity> {
-        Ok(self.trees[task.index()].activity())
+    fn activity(&mut self, task: TaskId, most: usize) -> io::Result<Activity> {
+        Ok(self.trees[task.index()].activity(most))
     }
 
-    fn place(&mut self, task: TaskId, cpu: CpuId) -> io::Result<()> {
-        self.trees[task.index()].place(&self.machine.mask(cpu)?);
+    fn place(&mut self, task: TaskId, cpus: &[CpuId]) -> io::Result<()> {
+        self.trees[task.index()].place(&self.machine.mask(cpus)?);
         Ok(())
     }
 
