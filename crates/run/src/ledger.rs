@@ -25,12 +25,12 @@ impl Ledger {
     }
 
     /// How long the task may run now on one more cpu, so that at the end it has used exactly what
-    /// it will have been charged for: a quantum, plus what it is owed, less what it owes. 0 if it
-    /// has used up the quantum already. Its turns on other cpus will be charged `accrued_ns` for
+    /// it will have been charged for: a slice (mostly a quantum), plus what it is owed, less what it
+    /// owes. 0 if it has used up the slice already. Its turns on other cpus will be charged `accrued_ns` for
     /// what it has used in them so far.
     #[must_use]
-    pub fn allotment_ns(&self, quantum_ns: Nanos, accrued_ns: Nanos) -> Nanos {
-        (self.charged_ns + accrued_ns + quantum_ns).saturating_sub(self.used_ns)
+    pub fn allotment_ns(&self, slice_ns: Nanos, accrued_ns: Nanos) -> Nanos {
+        (self.charged_ns + accrued_ns + slice_ns).saturating_sub(self.used_ns)
     }
 
     /// What the task has used and not been charged for, nor will be for its turns on other cpus.
@@ -39,16 +39,16 @@ impl Ledger {
         self.used_ns.saturating_sub(self.charged_ns + accrued_ns)
     }
 
-    /// The quantum ran out: charges it whole, and returns it.
-    pub fn charge_quantum(&mut self, quantum_ns: Nanos) -> Nanos {
-        self.charged_ns += quantum_ns;
-        quantum_ns
+    /// The slice ran out: charges it whole, and returns it.
+    pub fn charge_whole(&mut self, slice_ns: Nanos) -> Nanos {
+        self.charged_ns += slice_ns;
+        slice_ns
     }
 
-    /// The task blocked: charges and returns what it used, at most a quantum; the rest stays on
+    /// The turn ended before: charges and returns what it used, at most a slice; the rest stays on
     /// the ledger.
-    pub fn charge_used(&mut self, quantum_ns: Nanos, accrued_ns: Nanos) -> Nanos {
-        let charge_ns = self.debt_ns(accrued_ns).min(quantum_ns);
+    pub fn charge_used(&mut self, slice_ns: Nanos, accrued_ns: Nanos) -> Nanos {
+        let charge_ns = self.debt_ns(accrued_ns).min(slice_ns);
         self.charged_ns += charge_ns;
         charge_ns
     }
@@ -62,7 +62,7 @@ mod tests {
     fn an_overrun_shortens_the_next_run() {
         let mut ledger = Ledger::default();
         assert_eq!(ledger.allotment_ns(10, 0), 10);
-        ledger.charge_quantum(10);
+        ledger.charge_whole(10);
         ledger.set_used(13);
         assert_eq!(ledger.allotment_ns(10, 0), 7);
     }
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn what_a_task_was_denied_lengthens_its_next_run() {
         let mut ledger = Ledger::default();
-        ledger.charge_quantum(10);
+        ledger.charge_whole(10);
         ledger.set_used(6);
         assert_eq!(ledger.allotment_ns(10, 0), 14);
     }

@@ -9,7 +9,7 @@ use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeValLike;
 use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
-use prorata::{Nanos, Policy, Setup, policies};
+use prorata::{Nanos, Policy, Setup, Sleepers, policies};
 
 use crate::Error;
 use crate::backend::Backend;
@@ -193,7 +193,8 @@ fn check(jobs: &[Job], options: &Options) -> Result<Setup, Error> {
         )));
     }
     check_overlap(jobs)?;
-    Ok(Setup::new(options.cpus.len(), options.quantum_ns))
+    let sleepers = Sleepers::Turns;
+    Ok(Setup { sleepers, ..Setup::new(options.cpus.len(), options.quantum_ns) })
 }
 
 /// No attached process is another one or a descendant of another one.

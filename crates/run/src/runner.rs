@@ -28,11 +28,12 @@ const LONGEST_RUN_QUANTA: Nanos = 4;
 /// interrupted then anyway, and a timer of its own costs as much as the rest of the wake-up. The
 /// ledger keeps account of the difference.
 const TICK_PART: Nanos = 5;
-/// Blocked tasks are looked at so many times a quantum, or with the next tick if that is at most
-/// a quantum after the last look, or twice as often if the loop is awake.
-const LOOKS_PER_QUANTUM: Nanos = 2;
-/// A blocked task that used more than this part of a quantum has to queue for more.
-const BURST_PART: Nanos = 50;
+/// Blocked tasks are looked at so many times a quantum, or twice as often if the loop is awake: a task
+/// that wakes runs beside another one until it is seen.
+const LOOKS_PER_QUANTUM: Nanos = 4;
+/// A blocked task that used more than this part of a quantum since it was charged last is charged for
+/// it, as if it were runnable.
+const BURST_PART: Nanos = 2;
 /// How often the backend does its housekeeping.
 const TEND_NS: Nanos = 250_000_000;
 /// If it comes so late, prorata was stopped.
@@ -121,15 +122,17 @@ struct Turn {
     task: TaskId,
     since_ns: Nanos,
     ends_ns: Nanos,
+    /// What the policy takes its whole length for.
+    slice_ns: Nanos,
     false_alarms: u32,
 }
 
 impl Turn {
-    /// What will be charged for the part of it up to `now_ns`, if it is charged `quantum_ns` in all.
-    fn accrued_ns(&self, quantum_ns: Nanos, now_ns: Nanos) -> Nanos {
+    /// What will be charged for the part of it up to `now_ns`.
+    fn accrued_ns(&self, now_ns: Nanos) -> Nanos {
         let length_ns = self.ends_ns - self.since_ns;
         let passed_ns = (now_ns - self.since_ns).min(length_ns);
-        let product = u128::from(quantum_ns) * u128::from(passed_ns);
+        let product = u128::from(self.slice_ns) * u128::from(passed_ns);
         Nanos::try_from(product / u128::from(length_ns.max(1))).expect("at most a quantum")
     }
 }
@@ -433,7 +436,7 @@ impl<B: Backend> Runner<B> {
         }
         let task = &mut self.tasks[turn.task.index()];
         task.turns_since_block = task.turns_since_block.saturating_add(1);
-        let charge_ns = task.ledger.charge_quantum(self.quantum_ns);
+        let charge_ns = task.ledger.charge_whole(turn.slice_ns);
         self.end_turn(cpu, charge_ns, now_ns);
         self.fit(turn.task, threads, now_ns);
         Ok(())
@@ -491,18 +494,24 @@ impl<B: Backend> Runner<B> {
         } else {
             self.settle(task, now_ns)?;
         }
+        self.end_early(cpu, now_ns);
+        Ok(())
+    }
+
+    /// The turn on `cpu` ends before its time: its task is charged what it used.
+    fn end_early(&mut self, cpu: CpuId, now_ns: Nanos) {
+        let Turn { task, slice_ns, .. } = self.turns[cpu].expect("the caller saw it");
         let accrued_ns = self.accrued_ns(task, Some(cpu), now_ns);
         let ledger = &mut self.tasks[task.index()].ledger;
-        let charge_ns = ledger.charge_used(self.quantum_ns, accrued_ns);
+        let charge_ns = ledger.charge_used(slice_ns, accrued_ns);
         self.end_turn(cpu, charge_ns, now_ns);
-        Ok(())
     }
 
     /// What the task's turns, but that on `except`, will be charged for their parts up to now.
     fn accrued_ns(&self, task: TaskId, except: Option<CpuId>, now_ns: Nanos) -> Nanos {
         let others = self.tasks[task.index()].held.iter().filter(|&&cpu| Some(cpu) != except);
         let turns = others.filter_map(|&cpu| self.turns[cpu]);
-        turns.map(|turn| turn.accrued_ns(self.quantum_ns, now_ns)).sum()
+        turns.map(|turn| turn.accrued_ns(now_ns)).sum()
     }
 
     fn end_turn(&mut self, cpu: CpuId, charge_ns: Nanos, now_ns: Nanos) {
@@ -549,9 +558,7 @@ impl<B: Backend> Runner<B> {
             return Ok(());
         }
         self.looked_ns = now_ns;
-        let due_ns = now_ns + self.quantum_ns / LOOKS_PER_QUANTUM;
-        let tick_ns = due_ns.next_multiple_of(self.tick_ns);
-        self.look_due_ns = if tick_ns <= now_ns + self.quantum_ns { tick_ns } else { due_ns };
+        self.look_due_ns = now_ns + self.quantum_ns / LOOKS_PER_QUANTUM;
         for task in self.task_ids() {
             let known = &self.tasks[task.index()];
             if !known.is_blocked() {
@@ -581,20 +588,32 @@ impl<B: Backend> Runner<B> {
         self.entitlement.count(task, used_ns);
     }
 
+    /// Free cpus pick, and so do those that the policy wants for a task that woke.
     fn give_out_cpus(&mut self, now_ns: Nanos) -> io::Result<()> {
         for cpu in 0..self.turns.len() {
-            if self.turns[cpu].is_some() {
-                continue;
-            }
-            if let Some(turn) = self.pick(cpu, now_ns)? {
-                self.turns[cpu] = Some(turn);
-                self.vcpus[turn.vcpu.index()].state = State::Running;
-                let held = &mut self.tasks[turn.task.index()].held;
-                held.insert(held.partition_point(|&other| other < cpu), cpu);
-                self.entitlement.start(turn.task);
-                self.begun.push(cpu);
+            if self.turns[cpu].is_none() {
+                self.begin_turn(cpu, now_ns)?;
             }
         }
+        while let Some(cpu) = self.policy.interrupt(now_ns) {
+            let turn = self.turns[cpu].expect("the policy interrupts what runs");
+            if turn.since_ns < now_ns {
+                self.settle(turn.task, now_ns)?;
+            }
+            self.end_early(cpu, now_ns);
+            self.begin_turn(cpu, now_ns)?;
+        }
+        Ok(())
+    }
+
+    fn begin_turn(&mut self, cpu: CpuId, now_ns: Nanos) -> io::Result<()> {
+        let Some(turn) = self.pick(cpu, now_ns)? else { return Ok(()) };
+        self.turns[cpu] = Some(turn);
+        self.vcpus[turn.vcpu.index()].state = State::Running;
+        let held = &mut self.tasks[turn.task.index()].held;
+        held.insert(held.partition_point(|&other| other < cpu), cpu);
+        self.entitlement.start(turn.task);
+        self.begun.push(cpu);
         Ok(())
     }
 
@@ -606,15 +625,17 @@ impl<B: Backend> Runner<B> {
             let Vcpu { task, state } = self.vcpus[vcpu.index()];
             debug_assert_eq!(state, State::Waiting, "vcpu {} of {task:?}", vcpu.0);
             self.bring_up_to_date(task, now_ns)?;
+            let slice_ns = self.policy.slice_ns(vcpu).unwrap_or(self.quantum_ns);
             let accrued_ns = self.accrued_ns(task, None, now_ns);
             let known = &mut self.tasks[task.index()];
-            let allotment_ns = known.ledger.allotment_ns(self.quantum_ns, accrued_ns);
-            if allotment_ns >= self.quantum_ns / LEAST_RUN_PART {
+            let allotment_ns = known.ledger.allotment_ns(slice_ns, accrued_ns);
+            if allotment_ns >= slice_ns.min(self.quantum_ns / LEAST_RUN_PART) {
                 let run_ns = allotment_ns.min(self.quantum_ns * LONGEST_RUN_QUANTA);
                 let ends_ns = self.turn_end_ns(now_ns, run_ns);
-                return Ok(Some(Turn { vcpu, task, since_ns: now_ns, ends_ns, false_alarms: 0 }));
+                let (since_ns, false_alarms) = (now_ns, 0);
+                return Ok(Some(Turn { vcpu, task, since_ns, ends_ns, slice_ns, false_alarms }));
             }
-            let charge_ns = known.ledger.charge_quantum(self.quantum_ns);
+            let charge_ns = known.ledger.charge_whole(slice_ns);
             self.policy.charge(vcpu, charge_ns, now_ns);
         }
     }
@@ -667,7 +688,9 @@ impl<B: Backend> Runner<B> {
             }
         }
         while let Some(cpu) = self.begun.pop() {
-            self.watch(cpu, 0);
+            if self.turns[cpu].is_some() {
+                self.watch(cpu, 0);
+            }
         }
         Ok(())
     }

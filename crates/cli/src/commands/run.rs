@@ -58,15 +58,15 @@ enum Format {
     Csv,
 }
 
-/// Each command gets the share of the cpus that its weight gives it, with all its descendants, and
-/// runs on at most one cpu at a time. Ctrl-C ends the commands and prints the report. The exit
+/// Each command gets the share of the cpus that its weight gives it, with all its descendants, on as
+/// many cpus as it has runnable threads. Ctrl-C ends the commands and prints the report. The exit
 /// status is 1 if a command failed, 2 if nothing could be run.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
-    /// A weight from 1 to 4294967295, and what to run: 5:'make -j4'. Pipelines and the like are
-    /// run by sh.
+    /// A weight from 1 to 4294967295, and what to run: 5:'make -j4', or 5@1:'make -j4' for one cpu
+    /// at a time. Pipelines and the like are run by sh.
     #[arg(required = true, value_name = "WEIGHT:COMMAND")]
     commands: Vec<String>,
 }

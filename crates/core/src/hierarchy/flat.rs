@@ -394,6 +394,14 @@ impl<P: Policy> Policy for Flat<P> {
             self.settle(task, now_ns);
         }
     }
+
+    fn interrupt(&mut self, now_ns: Nanos) -> Option<CpuId> {
+        self.policy.interrupt(now_ns)
+    }
+
+    fn slice_ns(&self, task: TaskId) -> Option<Nanos> {
+        self.policy.slice_ns(task)
+    }
 }
 
 impl<P: Policy> TreePolicy for Flat<P> {
