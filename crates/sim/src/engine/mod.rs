@@ -6,7 +6,6 @@
 //! free cpus pick, in index order, and at last those that the policy interrupts. Nothing else
 //! decides anything, so a workload and a seed have one outcome.
 
-use prorata::ideal::ServiceErrors;
 use prorata::{CpuId, Nanos, Policy, TaskId, Weight};
 
 use crate::calendar::{Calendar, Entries};
@@ -14,17 +13,22 @@ use crate::machine::{IdleLook, Machine};
 use crate::observer::{End, Observer, Run};
 use crate::outcome::{Evidence, Outcome};
 use crate::random::Random;
-use crate::workload::{Group, Missed, Op, Workload};
+use crate::workload::Workload;
 
 mod cpu_set;
 mod ends;
 mod latency;
+mod program;
 mod resources;
+mod solo;
+mod yardstick;
 
 use cpu_set::CpuSet;
 use ends::Ends;
-pub(crate) use latency::{Latencies, Waits};
+pub(crate) use latency::{Detailed, Waits};
+use program::{Act, Slots};
 use resources::Resources;
+pub(crate) use yardstick::{Counts, Responses, Yardstick};
 
 /// Steps that a program may take without any time passing.
 const MAX_STEPS: u32 = 100_000;
@@ -138,7 +142,7 @@ pub struct Engine<'w, P, O> {
     machine: Machine,
     policy: P,
     observer: O,
-    errors: ServiceErrors,
+    errors: Yardstick<'w>,
     /// When the run on each cpu ends.
     ends: Ends,
     /// When each cpu that idled while something waited looks again.
@@ -154,11 +158,9 @@ pub struct Engine<'w, P, O> {
     waiting: usize,
     /// True if a task became runnable at this instant.
     woke: bool,
-    /// The slots of all programs; those of a group side by side, task by task.
-    slots: Vec<Nanos>,
-    slots_of_group: Vec<(usize, u32)>,
+    slots: Slots,
     resources: Resources,
-    latencies: Latencies,
+    latencies: Detailed<Waits>,
     totals: Totals,
 }
 
@@ -194,7 +196,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             machine,
             policy,
             observer,
-            errors: ServiceErrors::new(machine.cpus),
+            errors: Yardstick::new(workload),
             ends: Ends::new(machine.cpus),
             looks: Ends::new(machine.cpus),
             calendar: Calendar::new(),
@@ -205,10 +207,9 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             asking: CpuSet::none(machine.cpus),
             waiting: 0,
             woke: false,
-            slots: Vec::new(),
-            slots_of_group: Vec::new(),
+            slots: Slots::new(workload),
             resources: Resources::new(&workload.resources),
-            latencies: Latencies::new(workload),
+            latencies: Detailed::new(workload),
             totals: Totals::default(),
         };
         engine.populate();
@@ -220,19 +221,17 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
     fn populate(&mut self) {
         let tasks = self.workload.tasks() as usize;
         self.tasks.reserve_exact(tasks);
-        self.errors.reserve(tasks);
         // The last task makes the policy's tables as long as they will be: no growing, no slack.
         if let Some(last) = (tasks as u32).checked_sub(1) {
             self.policy.add(TaskId(last), Weight::ONE);
             self.policy.remove(TaskId(last), 0);
         }
         for (group, about) in (0..).zip(&self.workload.groups) {
-            self.slots_of_group.push((self.slots.len(), self.tasks.len() as u32));
-            self.slots.resize(self.slots.len() + slots(about), 0);
             for _ in 0..about.count {
                 let task = TaskId(self.tasks.len() as u32);
                 let mut random = Random::new(self.workload.seed, u64::from(task.0));
                 let arrival_ns = self.machine.tick_from(about.arrival.draw(&mut random));
+                self.errors.expect(group, random, arrival_ns);
                 self.tasks.push(Task::new(group, random));
                 self.calendar.insert(&mut self.tasks, task.0, arrival_ns);
             }
@@ -303,7 +302,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             duration_ns: self.now_ns,
             totals: self.totals,
             tasks: &self.tasks,
-            errors: &mut self.errors,
+            yardstick: &mut self.errors,
             latencies: &self.latencies,
         };
         (evidence.outcome(), self.observer)
@@ -454,99 +453,48 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
 
     /// Goes on with the program of `task` up to something that takes time.
     fn step(&mut self, task: TaskId) -> Result<Next, SimulationError> {
-        let mut go_on = Next::Run;
-        let workload = self.workload;
-        let group = self.tasks[task.index()].group as usize;
-        let ops = &workload.groups[group].program.ops;
+        let (mut go_on, mut due_ns) = (Next::Run, None);
         for _ in 0..MAX_STEPS {
-            let known = &mut self.tasks[task.index()];
-            let op = ops.get(known.next_op as usize).copied().unwrap_or(Op::Exit);
-            known.next_op += 1;
-            match op {
-                Op::Run(length) => {
-                    known.left_ns = length.draw(&mut known.random);
-                    if known.left_ns > 0 {
-                        return Ok(go_on);
+            match self.act(task) {
+                Act::Next => {}
+                Act::Run(length_ns) => {
+                    if let Some(due_ns) = due_ns {
+                        self.errors.late(task, due_ns, self.now_ns);
                     }
+                    self.tasks[task.index()].left_ns = length_ns;
+                    return Ok(go_on);
                 }
-                Op::Sleep(length) => {
-                    let length_ns = length.draw(&mut known.random);
-                    if length_ns > 0 {
-                        return Ok(Next::SleepUntil(self.after(length_ns)));
-                    }
+                Act::SleepUntil(at_ns) => return Ok(Next::SleepUntil(at_ns)),
+                Act::Late { fired_ns, missed } => {
+                    due_ns = Some(fired_ns);
+                    self.errors.missed(task, missed);
                 }
-                Op::Every { period_ns, slot, missed } => {
-                    if let Some(at_ns) = self.next_release(task, slot, period_ns, missed) {
-                        return Ok(Next::SleepUntil(at_ns));
-                    }
-                }
-                Op::Repeat { slot, times, to } => {
-                    let again = self.count(task, slot) < times;
-                    if again {
-                        self.tasks[task.index()].next_op = to;
-                    } else {
-                        *self.slot(task, slot) = 0;
-                    }
-                }
-                Op::Goto { to } => known.next_op = to,
-                Op::SetWeight(weight) => {
+                Act::SetWeight(weight) => {
                     self.errors.set_weight(task, weight, self.now_ns);
                     self.policy.set_weight(task, weight, self.now_ns);
                 }
-                Op::Wait(resource) => {
+                Act::Wait(resource) => {
                     if !self.resources.wait(resource, task) {
                         return Ok(Next::Block);
                     }
                 }
-                Op::Post(resource) => self.resources.post(resource),
-                Op::PostAll(resource) => self.resources.post_all(resource),
-                Op::Yield => go_on = Next::Yield,
-                Op::Exit => return Ok(Next::Exit),
+                Act::Post(resource) => self.resources.post(resource),
+                Act::PostAll(resource) => self.resources.post_all(resource),
+                Act::Yield => go_on = Next::Yield,
+                Act::Exit => return Ok(Next::Exit),
             }
         }
-        Err(SimulationError::Stuck { task: workload.name(task), at_ns: self.now_ns })
+        Err(SimulationError::Stuck { task: self.workload.name(task), at_ns: self.now_ns })
     }
 
-    fn after(&self, length_ns: Nanos) -> Nanos {
-        self.machine.tick_from(self.now_ns.saturating_add(length_ns).min(Nanos::MAX / 2))
-    }
-
-    /// When the task's timer fires next; `None` if it should have fired by now.
-    fn next_release(
-        &mut self,
-        task: TaskId,
-        slot: u32,
-        period_ns: Nanos,
-        missed: Missed,
-    ) -> Option<Nanos> {
-        let now_ns = self.now_ns;
-        let release = self.slot(task, slot);
-        // The first call starts the timer: the period began when the task did.
-        if *release == 0 {
-            *release = now_ns;
-        }
-        *release += period_ns;
-        if *release <= now_ns {
-            if missed == Missed::CountFromNow {
-                *release = now_ns;
-            }
-            return None;
-        }
-        let at_ns = *release;
-        Some(self.machine.tick_from(at_ns))
-    }
-
-    fn count(&mut self, task: TaskId, slot: u32) -> u64 {
-        let count = self.slot(task, slot);
-        *count += 1;
-        *count
-    }
-
-    fn slot(&mut self, task: TaskId, slot: u32) -> &mut Nanos {
-        let group = self.tasks[task.index()].group as usize;
-        let (first_slot, first_task) = self.slots_of_group[group];
-        let slots = self.workload.groups[group].program.slots as usize;
-        &mut self.slots[first_slot + (task.0 - first_task) as usize * slots + slot as usize]
+    /// The next step of the program of `task`.
+    #[inline]
+    fn act(&mut self, task: TaskId) -> Act {
+        let known = &mut self.tasks[task.index()];
+        let program = &self.workload.groups[known.group as usize].program;
+        let slots = self.slots.of(known.group, task);
+        let (next_op, random) = (&mut known.next_op, &mut known.random);
+        program::step(program, next_op, random, slots, self.now_ns, &self.machine)
     }
 
     /// Every cpu that shall pick does.
@@ -631,7 +579,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         let done_ns = about.worked_ns.saturating_add(known.left_ns);
         self.ends.set(cpu, done_ns.min(about.quantum_end_ns));
         if woken || waited_ns > 0 {
-            self.latencies.record(task, group, waited_ns, woken);
+            self.latencies.record(task, group, |waits| waits.record(waited_ns, woken));
         }
     }
 
@@ -720,8 +668,4 @@ fn cpus(workload: &Workload) -> Vec<Cpu> {
         random: Random::new(workload.seed, u64::MAX - number as u64),
     };
     (0..workload.machine.cpus).map(cpu).collect()
-}
-
-fn slots(group: &Group) -> usize {
-    group.count as usize * group.program.slots as usize
 }

@@ -1,6 +1,7 @@
 //! The columns of the tables with one row a task.
 
-use crate::outcome::{Outcome, Percentiles, TaskOutcome};
+use crate::outcome::{Outcome, Percentiles, ResponseTimes, TaskOutcome};
+use crate::workload::Arrivals;
 
 /// One value of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,7 +14,7 @@ pub(super) enum Cell<'o> {
 }
 
 /// The columns' names and the rows' values, in the same order.
-pub(super) const NAMES: [&str; 20] = [
+pub(super) const NAMES: [&str; 32] = [
     "task",
     "group",
     "weight",
@@ -33,13 +34,26 @@ pub(super) const NAMES: [&str; 20] = [
     "wakeup_p50_ns",
     "wakeup_p99_ns",
     "wakeup_max_ns",
+    "arrivals",
+    "jobs_asked",
+    "jobs_done",
+    "jobs_missed",
+    "ideal_jobs_done",
+    "ideal_jobs_missed",
+    "response_p50_ns",
+    "response_p99_ns",
+    "response_max_ns",
+    "ideal_response_p50_ns",
+    "ideal_response_p99_ns",
+    "ideal_response_max_ns",
     "duration_ns",
 ];
 
 /// The values of `task`.
-pub(super) fn cells<'o>(outcome: &'o Outcome, task: &'o TaskOutcome) -> [Cell<'o>; 20] {
+pub(super) fn cells<'o>(outcome: &'o Outcome, task: &'o TaskOutcome) -> [Cell<'o>; 32] {
     let group = &outcome.groups[task.group as usize];
     let wait = |of: fn(&Percentiles) -> u64| Cell::Maybe(task.waits.as_ref().map(of));
+    let response = |of: fn(&ResponseTimes) -> u64| Cell::Maybe(task.responses.as_ref().map(of));
     [
         Cell::Text(&task.name),
         Cell::Text(&group.name),
@@ -60,6 +74,21 @@ pub(super) fn cells<'o>(outcome: &'o Outcome, task: &'o TaskOutcome) -> [Cell<'o
         wait(|waits| waits.wakeup_p50_ns),
         wait(|waits| waits.wakeup_p99_ns),
         wait(|waits| waits.wakeup_max_ns),
+        Cell::Text(match group.arrivals {
+            Arrivals::Solo => "solo",
+            Arrivals::Observed => "observed",
+        }),
+        Cell::Count(task.jobs.jobs_asked),
+        Cell::Count(task.jobs.jobs_done),
+        Cell::Count(task.jobs.jobs_missed),
+        Cell::Count(task.jobs.ideal_jobs_done),
+        Cell::Count(task.jobs.ideal_jobs_missed),
+        response(|of| of.response_p50_ns),
+        response(|of| of.response_p99_ns),
+        response(|of| of.response_max_ns),
+        response(|of| of.ideal_response_p50_ns),
+        response(|of| of.ideal_response_p99_ns),
+        response(|of| of.ideal_response_max_ns),
         Cell::Count(outcome.duration_ns),
     ]
 }

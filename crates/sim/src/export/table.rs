@@ -3,11 +3,15 @@
 use std::fmt::Write as _;
 
 use crate::outcome::{GroupOutcome, Outcome};
-use crate::workload::format_duration;
+use crate::workload::{Arrivals, format_duration};
 
 /// Groups that a table shows.
 const MAX_GROUPS: usize = 40;
 const NAME: usize = 20;
+
+/// What stands below the tables if a group is marked in them.
+const MARK: &str =
+    "* waits for other tasks: its ideal follows the schedule, since alone it would ask for nothing";
 
 /// What `policy` made of a workload: a line a group, and what the machine did.
 #[must_use]
@@ -36,7 +40,7 @@ pub fn table(policy: &str, outcome: &Outcome) -> String {
         let _ = writeln!(
             out,
             "{} {:>6} {:>10} {:>9.4} {:>9.4} {:>8.2} {:>8.2} {:>8} {:>8} {:>8}",
-            fit(&group.name),
+            label(group),
             group.tasks,
             group.weight,
             group.service.ideal_share,
@@ -49,8 +53,77 @@ pub fn table(policy: &str, outcome: &Outcome) -> String {
         );
     }
     more(&mut out, outcome.groups.len(), MAX_GROUPS, "groups");
+    jobs(&mut out, outcome);
+    mark(&mut out, outcome);
     let _ = writeln!(out, "\n{}", machine(outcome));
     out
+}
+
+/// True if it does something between two sleeps.
+fn has_jobs(group: &GroupOutcome) -> bool {
+    let counts = group.jobs.counts;
+    counts.jobs_done + counts.jobs_missed + counts.ideal_jobs_done > 0
+}
+
+/// The jobs of the groups that have some, beside those in the ideal.
+fn jobs(out: &mut String, outcome: &Outcome) {
+    if !outcome.groups.iter().any(has_jobs) {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "\n{:NAME$} {:^26} {:^26} {:^35}\n{:NAME$} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} \
+         {:>8} {:>8}",
+        "",
+        "jobs",
+        "response",
+        "in the ideal",
+        "group",
+        "asked",
+        "done",
+        "missed",
+        "median",
+        "99 %",
+        "longest",
+        "missed",
+        "median",
+        "99 %",
+        "longest"
+    );
+    for group in outcome.groups.iter().filter(|group| has_jobs(group)).take(MAX_GROUPS) {
+        let (counts, took) = (&group.jobs.counts, &group.jobs.responses);
+        let _ = writeln!(
+            out,
+            "{} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
+            label(group),
+            counts.jobs_asked,
+            counts.jobs_done,
+            counts.jobs_missed,
+            format_duration(took.response_p50_ns),
+            format_duration(took.response_p99_ns),
+            format_duration(took.response_max_ns),
+            counts.ideal_jobs_missed,
+            format_duration(took.ideal_response_p50_ns),
+            format_duration(took.ideal_response_p99_ns),
+            format_duration(took.ideal_response_max_ns),
+        );
+    }
+    let groups = outcome.groups.iter().filter(|group| has_jobs(group)).count();
+    more(out, groups, MAX_GROUPS, "groups");
+}
+
+fn mark(out: &mut String, outcome: &Outcome) {
+    if outcome.groups.iter().any(|group| group.arrivals == Arrivals::Observed) {
+        let _ = writeln!(out, "{MARK}");
+    }
+}
+
+/// The name of a group, and a mark if its ideal follows the schedule.
+fn label(group: &GroupOutcome) -> String {
+    match group.arrivals {
+        Arrivals::Solo => fit(&group.name),
+        Arrivals::Observed => fit(&format!("{}*", group.name)),
+    }
 }
 
 fn heading(policy: &str, outcome: &Outcome) -> String {
@@ -103,8 +176,10 @@ fn fit(name: &str) -> String {
 
 /// What the numbers of a comparison say.
 const LEGEND: &str = "
-behind, ahead: furthest that any task was from the ideal machine's service; nearer to 0 is better
-least: what the group that got least received, in percent of its due; 100 is fair
+The ideal is the same for all: fluid GMS fed with what each task would ask for alone, on a cpu of its own
+behind, ahead: furthest that any task was from the ideal's service; nearer to 0 is better
+least: what the group that got least received, in percent of the ideal's service; 100 is fair
+missed: jobs neither done nor being done, in percent of those asked for
 wasted: cpus idled although a task waited that could have used them
 ";
 
@@ -123,16 +198,45 @@ pub fn comparison(compared: &[Compared]) -> String {
         out += &heading("Compared", first);
         policies(&mut out, &done);
         out += LEGEND;
-        let groups = "Received, in percent of the group's due";
-        matrix(&mut out, groups, &done, |group| match of_due(group) {
-            None => "–".into(),
-            Some(percent) => format!("{percent:.1}"),
-        });
-        let latency = "From waking up to running, 99 % of the times at most";
-        matrix(&mut out, latency, &done, |group| format_duration(group.waits.wakeup_p99_ns));
+        mark(&mut out, first);
+        matrices(&mut out, &done);
     }
     left_out(&mut out, compared);
     out
+}
+
+/// By group and policy.
+fn matrices(out: &mut String, done: &[(&str, &Outcome)]) {
+    let title = "Received, in percent of the ideal's service";
+    matrix(out, title, done, None, |group| match of_ideal(group) {
+        None => "–".into(),
+        Some(percent) => format!("{percent:.1}"),
+    });
+    if done.iter().any(|(_, outcome)| outcome.groups.iter().any(has_jobs)) {
+        let part = |part: u64, group: &GroupOutcome| match has_jobs(group) {
+            false => "–".into(),
+            true => format!("{:.1}", part_of(part, group.jobs.counts.jobs_asked)),
+        };
+        let ideal = |group: &GroupOutcome| part(group.jobs.counts.ideal_jobs_missed, group);
+        let title = "Jobs missed, in percent of those asked for";
+        matrix(out, title, done, Some(&ideal), |group| part(group.jobs.counts.jobs_missed, group));
+        let time = |ns: u64, group: &GroupOutcome| match has_jobs(group) {
+            false => "–".into(),
+            true => format_duration(ns),
+        };
+        let ideal = |group: &GroupOutcome| time(group.jobs.responses.ideal_response_p99_ns, group);
+        let title = "Response times of jobs, 99 % at most";
+        matrix(out, title, done, Some(&ideal), |group| {
+            time(group.jobs.responses.response_p99_ns, group)
+        });
+    }
+    let title = "From waking up to running, 99 % of the times at most";
+    matrix(out, title, done, None, |group| format_duration(group.waits.wakeup_p99_ns));
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn part_of(part: u64, all: u64) -> f64 {
+    100.0 * part as f64 / all.max(1) as f64
 }
 
 /// Who could not take part, a line for each reason.
@@ -158,16 +262,17 @@ fn left_out(out: &mut String, compared: &[Compared]) {
 fn policies(out: &mut String, done: &[(&str, &Outcome)]) {
     let _ = writeln!(
         out,
-        "{:NAME$} {:^17} {:^6} {:^26} {:^21} {:^14}",
-        "", "error, quanta", "due, %", "waking up to running", "a second", "cpus idle, %"
+        "{:NAME$} {:^17} {:^6} {:^6} {:^26} {:^21} {:^14}",
+        "", "error, quanta", "%", "%", "waking up to running", "a second", "cpus idle, %"
     );
     let _ = writeln!(
         out,
-        "{:NAME$} {:>8} {:>8} {:>6} {:>8} {:>8} {:>8} {:>9} {:>11} {:>6} {:>7}",
+        "{:NAME$} {:>8} {:>8} {:>6} {:>6} {:>8} {:>8} {:>8} {:>9} {:>11} {:>6} {:>7}",
         "policy",
         "behind",
         "ahead",
         "least",
+        "missed",
         "median",
         "99 %",
         "longest",
@@ -179,11 +284,12 @@ fn policies(out: &mut String, done: &[(&str, &Outcome)]) {
     for (policy, outcome) in done {
         let _ = writeln!(
             out,
-            "{} {:>8.2} {:>8.2} {:>6.1} {:>8} {:>8} {:>8} {:>9.0} {:>11.0} {:>6.1} {:>7.2}",
+            "{} {:>8.2} {:>8.2} {:>6.1} {:>6.1} {:>8} {:>8} {:>8} {:>9.0} {:>11.0} {:>6.1} {:>7.2}",
             fit(policy),
             outcome.errors.error_min,
             outcome.errors.error_max,
             least(outcome),
+            part_of(outcome.jobs.counts.jobs_missed, outcome.jobs.counts.jobs_asked),
             format_duration(outcome.waits.wakeup_p50_ns),
             format_duration(outcome.waits.wakeup_p99_ns),
             format_duration(outcome.waits.wakeup_max_ns),
@@ -195,33 +301,41 @@ fn policies(out: &mut String, done: &[(&str, &Outcome)]) {
     }
 }
 
-/// What a group received, in percent of what it was entitled to, if that is anything.
-fn of_due(group: &GroupOutcome) -> Option<f64> {
-    let due = group.service.ideal_ns > 0;
-    due.then(|| 100.0 * group.service.share / group.service.ideal_share)
+/// What a group received, in percent of what the ideal gave it, if that is anything.
+fn of_ideal(group: &GroupOutcome) -> Option<f64> {
+    let any = group.service.ideal_ns > 0;
+    any.then(|| 100.0 * group.service.share / group.service.ideal_share)
 }
 
 /// What the group received that got least.
 fn least(outcome: &Outcome) -> f64 {
-    let least = outcome.groups.iter().filter_map(of_due).fold(f64::INFINITY, f64::min);
+    let least = outcome.groups.iter().filter_map(of_ideal).fold(f64::INFINITY, f64::min);
     if least.is_finite() { least } else { 100.0 }
 }
 
-/// One line a group, one column a policy.
+/// One line a group, one column a policy, and before them one for the ideal if `ideal` says what
+/// stands there.
 fn matrix(
     out: &mut String,
     title: &str,
     done: &[(&str, &Outcome)],
+    ideal: Option<&dyn Fn(&GroupOutcome) -> String>,
     cell: impl Fn(&GroupOutcome) -> String,
 ) {
     let _ = write!(out, "\n{title}\n{:NAME$} {:>6} {:>10}", "group", "tasks", "weight");
+    if ideal.is_some() {
+        let _ = write!(out, " {:>9}", "ideal");
+    }
     for (policy, _) in done {
         let _ = write!(out, " {:>9}", policy.chars().take(9).collect::<String>());
     }
     let groups = done.first().map_or(0, |(_, outcome)| outcome.groups.len());
     for index in 0..groups.min(MAX_GROUPS) {
         let group = &done[0].1.groups[index];
-        let _ = write!(out, "\n{} {:>6} {:>10}", fit(&group.name), group.tasks, group.weight);
+        let _ = write!(out, "\n{} {:>6} {:>10}", label(group), group.tasks, group.weight);
+        if let Some(ideal) = ideal {
+            let _ = write!(out, " {:>9}", ideal(group));
+        }
         for (_, outcome) in done {
             let _ = write!(out, " {:>9}", cell(&outcome.groups[index]));
         }

@@ -196,6 +196,17 @@ pub enum Missed {
     CatchUp,
 }
 
+/// Where the jobs come from that the ideal serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrivals {
+    /// The task asks for what it would ask for if it ran alone.
+    Solo,
+    /// It waits for other tasks, so that alone it would ask for nothing: it asks for work as long
+    /// as it is runnable in the schedule.
+    Observed,
+}
+
 /// What tasks can wait for other than time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
@@ -242,6 +253,28 @@ impl Program {
             Op::Every { .. } | Op::Wait(_) | Op::Exit => true,
             _ => false,
         })
+    }
+
+    /// True if it never blocks and never leaves. (Some others do not either.)
+    #[must_use]
+    pub fn never_blocks(&self) -> bool {
+        let goes_on = |op: &Op| match op {
+            Op::Sleep(_) | Op::Every { .. } | Op::Wait(_) | Op::Exit => false,
+            Op::Run(_) | Op::Post(_) | Op::PostAll(_) | Op::Repeat { .. } | Op::Goto { .. } => true,
+            Op::SetWeight(_) | Op::Yield => true,
+        };
+        let no_end = |(at, op): (u32, &Op)| match *op {
+            Op::Goto { to } => to <= at,
+            op => op == Op::Run(Length::Forever),
+        };
+        self.ops.iter().all(goes_on) && (0..).zip(&self.ops).any(no_end)
+    }
+
+    /// Where its jobs come from.
+    #[must_use]
+    pub fn arrivals(&self) -> Arrivals {
+        let waits = self.ops.iter().any(|op| matches!(op, Op::Wait(_)));
+        if waits { Arrivals::Observed } else { Arrivals::Solo }
     }
 
     /// Index of the next op to be pushed.
