@@ -18,6 +18,7 @@ mod budget;
 mod cpus;
 mod host;
 mod kernel;
+mod libbpf;
 mod options;
 mod policies;
 mod record;

@@ -15,6 +15,7 @@ use super::skel::{BpfSkel, BpfSkelBuilder};
 use crate::bpf_intf::weight_call;
 use crate::cpus::Cpus;
 use crate::kernel;
+use crate::libbpf;
 use crate::options::Options;
 use crate::policies::Loaded;
 use crate::shared::Memory;
@@ -31,8 +32,8 @@ impl<'a> Scheduler<'a> {
         object: &'a mut MaybeUninit<OpenObject>,
     ) -> Result<Scheduler<'a>> {
         let cpus = Cpus::online()?;
-        let mut builder = BpfSkelBuilder::default();
-        builder.obj_builder.debug(options.verbose);
+        libbpf::listen(options.verbose);
+        let builder = BpfSkelBuilder::default();
         let mut skel = scx_ops_open!(builder, object, prorata_ops, None)
             .context("the BPF object cannot be opened")?;
         let constants = skel.maps.rodata_data.as_mut().context("the object has no constants")?;

@@ -45,7 +45,8 @@
  * ===========================================================
  *
  *   - Every loop is a bpf_for with a constant or clearly bounded end; no while, no recursion.
- *   - A loop that changes a local variable in each turn starts it from unknown_zero.
+ *   - A loop that changes a local variable in each turn starts it from unknown_zero. One that ends
+ *     when a variable has come down or up to a bound keeps it in STATE.
  *   - Arithmetic that would branch on every bit or carry is written without branches (wide.h).
  *   - A function with a loop that is called from several places is a policy_fn: it takes numbers
  *     and returns a u32, and is verified once, whatever calls it. Others are static.

@@ -56,16 +56,30 @@ static bool is_bound(const struct task_struct *p)
 	return bound;
 }
 
+/*
+ * True if the task must stay on its cpu for a moment. A BPF program may itself keep the current
+ * task there, as scx's probe has found out; then a depth of 1 means nothing for that task.
+ *
+ * scx has a function for this too. But before it asks the probe, it asks for the kernel's version and
+ * configuration, which libbpf does not find everywhere: no program of ours may need them.
+ */
+static bool is_kept(const struct task_struct *p)
+{
+	if (p->migration_disabled == 1 && __scx_prolog_disables_migration)
+		return p != bpf_get_current_task_btf();
+	return p->migration_disabled;
+}
+
 /* True unless the task is allowed on every cpu right now. */
 static bool is_confined(const struct task_struct *p)
 {
-	return (p->nr_cpus_allowed < cpus_possible && is_bound(p)) || is_migration_disabled(p);
+	return (p->nr_cpus_allowed < cpus_possible && is_bound(p)) || is_kept(p);
 }
 
 static bool can_run_on(const struct task_struct *p, s32 cpu)
 {
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
-	       (!is_migration_disabled(p) || scx_bpf_task_cpu(p) == cpu);
+	       (!is_kept(p) || scx_bpf_task_cpu(p) == cpu);
 }
 
 static s32 task_begin(struct task_struct *p, bool forked)
