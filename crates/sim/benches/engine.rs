@@ -8,7 +8,7 @@ use prorata::{Policy, Setup, Weight};
 use prorata_sim::engine::Engine;
 use prorata_sim::machine::{Machine, Quanta};
 use prorata_sim::random::Random;
-use prorata_sim::workload::{Group, Length, Op, Program, Workload, parse_toml};
+use prorata_sim::workload::{Cgroups, Group, Length, Op, Program, Workload, parse_toml};
 use rustix::time::{ClockId, clock_gettime};
 
 const QUANTUM_NS: u64 = 1_000_000;
@@ -25,7 +25,14 @@ fn workload(cpus: usize, tasks: u32, program: &Program, duration_ns: u64) -> Wor
     };
     let groups = (0..16).map(&mut group).collect();
     let machine = Machine { quanta: Quanta::Asynchronous, ..Machine::new(cpus, QUANTUM_NS) };
-    Workload { machine, duration_ns, seed: 1, groups, resources: vec![] }
+    Workload {
+        machine,
+        duration_ns,
+        seed: 1,
+        groups,
+        resources: vec![],
+        cgroups: Cgroups::default(),
+    }
 }
 
 /// Runs for up to `quanta` quanta, sleeps for up to `longest_ns`, again and again.

@@ -21,6 +21,7 @@
 //!     seed: 0,
 //!     groups: vec![hog("a", 1), hog("b", 1)],
 //!     resources: vec![],
+//!     cgroups: Cgroups::default(),
 //! };
 //! let policy = prorata::policies::build("round-robin", &workload.machine.setup(0)).unwrap();
 //! let (outcome, ()) = Engine::new(&workload, policy, ()).unwrap().run().unwrap();

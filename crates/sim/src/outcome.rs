@@ -1,12 +1,13 @@
 //! What a simulation found out.
 
+use prorata::hierarchy::NodeId;
 use prorata::ideal::{Extremes, ServiceError};
 use prorata::{Nanos, TaskId};
 use serde::Serialize;
 
-use crate::engine::{Counts, Detailed, Responses, Task, Totals, Waits, Yardstick};
+use crate::engine::{Counts, Detailed, Responses, Share, Shares, Task, Totals, Waits, Yardstick};
 use crate::histogram::Histogram;
-use crate::workload::{Arrivals, Group, Workload};
+use crate::workload::{Arrivals, Cgroup, Workload};
 
 /// The outcome of one simulation. Times in nanoseconds, errors in quanta, shares in cpus.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -35,6 +36,26 @@ pub struct Outcome {
     pub groups: Vec<GroupOutcome>,
     /// By task.
     pub tasks: Vec<TaskOutcome>,
+    /// By cgroup, in the order of the workload. If there are any, the ideal of tasks is that of the
+    /// tree too.
+    pub cgroups: Vec<CgroupOutcome>,
+}
+
+/// The outcome of a cgroup: of all tasks in it and below it, while they were there.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CgroupOutcome {
+    /// Its name.
+    pub name: String,
+    /// The name of the cgroup that it is in; nothing if that is the root.
+    pub parent: Option<String>,
+    /// Its weight at the end.
+    pub weight: u32,
+    /// What it received, and the ideal.
+    #[serde(flatten)]
+    pub service: Service,
+    /// Its extremes.
+    #[serde(flatten)]
+    pub errors: Errors,
 }
 
 /// The outcome of a group of identical tasks.
@@ -46,6 +67,8 @@ pub struct GroupOutcome {
     pub tasks: u32,
     /// Weight of each at its arrival.
     pub weight: u32,
+    /// The name of the cgroup that they arrive in; nothing if that is the root.
+    pub cgroup: Option<String>,
     /// What all of them received, and the ideal.
     #[serde(flatten)]
     pub service: Service,
@@ -245,6 +268,8 @@ pub(crate) struct Evidence<'e, 'w> {
     pub(crate) totals: Totals,
     pub(crate) tasks: &'e [Task],
     pub(crate) yardstick: &'e mut Yardstick<'w>,
+    /// Of the tree, if there are cgroups.
+    pub(crate) shares: Option<Shares<'e>>,
     pub(crate) latencies: &'e Detailed<Waits>,
 }
 
@@ -266,7 +291,7 @@ impl Evidence<'_, '_> {
             wakeup.merge(&waits.wakeup);
             let took = self.yardstick.responses(index);
             responses.merge(&took);
-            let group = self.group(group, &tasks[first..], waits, &took);
+            let group = self.group(index, &tasks[first..], waits, &took);
             errors = errors.merge(group.errors);
             jobs = jobs.add(group.jobs.counts);
             groups.push(group);
@@ -282,19 +307,47 @@ impl Evidence<'_, '_> {
             jobs: Jobs { counts: jobs, responses: ResponseTimes::new(&responses) },
             groups,
             tasks,
+            cgroups: self.cgroups(),
         }
+    }
+
+    fn cgroups(&self) -> Vec<CgroupOutcome> {
+        let Some(shares) = &self.shares else { return Vec::new() };
+        let cgroups = &self.workload.cgroups;
+        let outcome = |(node, cgroup): (NodeId, &Cgroup)| {
+            let (service, errors) = self.received(shares.of_cgroup(node));
+            CgroupOutcome {
+                name: cgroup.name.clone(),
+                parent: cgroups.get(cgroup.parent).map(|parent| parent.name.clone()),
+                weight: shares.weight(node).get(),
+                service,
+                errors,
+            }
+        };
+        (1..).map(NodeId).zip(&cgroups.nodes).map(outcome).collect()
+    }
+
+    fn received(&self, (used_ns, ideal_ns, extremes): Share) -> (Service, Errors) {
+        let service = Service::new(used_ns, ideal_ns, self.duration_ns);
+        (service, Errors::new(extremes, self.workload.machine.quantum_ns))
     }
 
     fn task(&mut self, name: String, task: TaskId) -> TaskOutcome {
         let known = &self.tasks[task.index()];
-        let ideal_ns = self.yardstick.ideal_ns(task, self.duration_ns);
+        let share = match &self.shares {
+            Some(shares) => shares.of_task(task),
+            None => {
+                let ideal_ns = self.yardstick.ideal_ns(task, self.duration_ns);
+                (self.yardstick.used_ns(task), ideal_ns, self.yardstick.extremes(task))
+            }
+        };
+        let (service, errors) = self.received(share);
         let waits = self.latencies.task(task);
-        let quantum_ns = self.workload.machine.quantum_ns;
         TaskOutcome {
             name,
             group: known.group,
-            service: Service::new(self.yardstick.used_ns(task), ideal_ns, self.duration_ns),
-            errors: Errors::new(self.yardstick.extremes(task), quantum_ns),
+            service,
+            errors,
             wait_ns: known.wait_ns,
             switches: known.switches,
             migrations: known.migrations,
@@ -307,11 +360,13 @@ impl Evidence<'_, '_> {
 
     fn group(
         &self,
-        group: &Group,
+        index: usize,
         tasks: &[TaskOutcome],
         waits: &Waits,
         took: &Responses,
     ) -> GroupOutcome {
+        let Workload { groups, cgroups, .. } = self.workload;
+        let group = &groups[index];
         let sum = |of: fn(&Service) -> Nanos| tasks.iter().map(|task| of(&task.service)).sum();
         let service = sum(|service| service.service_ns);
         let ideal = sum(|service| service.ideal_ns);
@@ -319,6 +374,7 @@ impl Evidence<'_, '_> {
             name: group.name.clone(),
             tasks: group.count,
             weight: group.weight.get(),
+            cgroup: cgroups.get(cgroups.home(index)).map(|cgroup| cgroup.name.clone()),
             service: Service::new(service, ideal, self.duration_ns),
             errors: tasks.iter().map(|t| t.errors).fold(Errors::default(), Errors::merge),
             waits: Percentiles::new(&waits.wait, &waits.wakeup),

@@ -9,7 +9,7 @@ use prorata_sim::export::{self, Timeline};
 use prorata_sim::machine::{IdleLook, Machine, Quanta};
 use prorata_sim::outcome::Outcome;
 use prorata_sim::workload::{
-    Arrivals, Group, Length, Missed, Op, Program, Resource, Workload, parse_recording,
+    Arrivals, Cgroups, Group, Length, Missed, Op, Program, Resource, Workload, parse_recording,
     parse_rt_app, parse_toml,
 };
 
@@ -88,6 +88,7 @@ fn workload() -> impl Strategy<Value = Workload> {
             seed,
             groups,
             resources: vec![Resource::Semaphore { count: 1 }],
+            cgroups: Cgroups::default(),
         },
     )
 }
@@ -171,6 +172,7 @@ fn files_of_other_programs_run_unchanged() {
             seed: 0,
             groups: tasks.groups,
             resources: tasks.resources,
+            cgroups: Cgroups::default(),
         };
         run(&workload, "gr3").0
     };
@@ -303,6 +305,7 @@ proptest! {
             program: Program::hog(),
         };
         let mut workload = Workload {
+            cgroups: Cgroups::default(),
             machine,
             duration_ns: 300 * QUANTUM_NS,
             seed: 1,

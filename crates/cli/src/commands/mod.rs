@@ -8,6 +8,7 @@ use clap::Subcommand;
 
 mod attach;
 mod compare;
+mod explain;
 mod figure;
 mod policies;
 mod run;
@@ -19,6 +20,8 @@ mod workload;
 pub(crate) enum Command {
     /// Run one workload under several policies in simulation and show them side by side.
     Compare(compare::Args),
+    /// Say what each task and cgroup of a workload is due, and why.
+    Explain(explain::Args),
     /// Compute and draw the papers' figures, beside what the papers print.
     Figure(figure::Args),
     /// Run commands that share cpus by weight.
@@ -38,6 +41,7 @@ impl Command {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
             Command::Compare(args) => args.execute(),
+            Command::Explain(args) => args.execute(),
             Command::Figure(args) => args.execute(),
             Command::Run(args) => args.execute(),
             Command::Attach(args) => args.execute(),

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use prorata::{Setup, Sleepers};
 use prorata_sim::machine::{Machine, Quanta};
-use prorata_sim::workload::{self, Tasks, Workload};
+use prorata_sim::workload::{self, Cgroups, Tasks, Workload};
 
 /// When it ends, if neither the file nor the user says so.
 const DURATION_NS: u64 = 10_000_000_000;
@@ -84,6 +84,7 @@ fn on_a_machine(tasks: Tasks) -> Workload {
         seed: 0,
         groups: tasks.groups,
         resources: tasks.resources,
+        cgroups: Cgroups::default(),
     }
 }
 

@@ -70,7 +70,12 @@ impl Rate {
     }
 
     /// `weight`/`of` of it.
-    pub(super) fn part(&self, weight: u64, of: u64) -> Rate {
+    ///
+    /// # Panics
+    /// When `of` is 0.
+    #[must_use]
+    pub fn part(&self, weight: u64, of: u64) -> Rate {
+        assert!(of > 0, "a part of nothing");
         Rate { numerator: self.numerator.times(weight), denominator: self.denominator.times(of) }
     }
 
@@ -86,7 +91,8 @@ impl Rate {
     }
 
     /// Both together, in lowest terms.
-    pub(super) fn plus(&self, other: &Rate) -> Rate {
+    #[must_use]
+    pub fn plus(&self, other: &Rate) -> Rate {
         if self.denominator == other.denominator {
             let numerator = self.numerator.plus(&other.numerator);
             return Rate { numerator, denominator: self.denominator.clone() };

@@ -15,6 +15,7 @@ use crate::outcome::{Evidence, Outcome};
 use crate::random::Random;
 use crate::workload::Workload;
 
+mod cgroups;
 mod cpu_set;
 mod ends;
 mod latency;
@@ -23,6 +24,8 @@ mod resources;
 mod solo;
 mod yardstick;
 
+use cgroups::Scheduler;
+pub(crate) use cgroups::{Share, Shares};
 use cpu_set::CpuSet;
 use ends::Ends;
 pub(crate) use latency::{Detailed, Waits};
@@ -140,7 +143,7 @@ enum Next {
 pub struct Engine<'w, P, O> {
     workload: &'w Workload,
     machine: Machine,
-    policy: P,
+    policy: Scheduler<P>,
     observer: O,
     errors: Yardstick<'w>,
     /// When the run on each cpu ends.
@@ -194,7 +197,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         let mut engine = Engine {
             workload,
             machine,
-            policy,
+            policy: Scheduler::new(policy, workload),
             observer,
             errors: Yardstick::new(workload),
             ends: Ends::new(machine.cpus),
@@ -303,6 +306,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             totals: self.totals,
             tasks: &self.tasks,
             yardstick: &mut self.errors,
+            shares: self.policy.finish(self.now_ns),
             latencies: &self.latencies,
         };
         (evidence.outcome(), self.observer)
@@ -472,6 +476,10 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
                 Act::SetWeight(weight) => {
                     self.errors.set_weight(task, weight, self.now_ns);
                     self.policy.set_weight(task, weight, self.now_ns);
+                }
+                Act::Join(node) => self.policy.join(task, node, self.now_ns),
+                Act::SetCgroupWeight(node, weight) => {
+                    self.policy.set_cgroup_weight(node, weight, self.now_ns);
                 }
                 Act::Wait(resource) => {
                     if !self.resources.wait(resource, task) {

@@ -1,5 +1,6 @@
 //! Goes through programs, step by step.
 
+use prorata::hierarchy::NodeId;
 use prorata::{Nanos, TaskId, Weight};
 
 use crate::machine::Machine;
@@ -22,6 +23,8 @@ pub(super) enum Act {
         missed: u64,
     },
     SetWeight(Weight),
+    Join(NodeId),
+    SetCgroupWeight(NodeId, Weight),
     Wait(u32),
     Post(u32),
     PostAll(u32),
@@ -71,6 +74,8 @@ pub(super) fn step(
             Act::Next
         }
         Op::SetWeight(weight) => Act::SetWeight(weight),
+        Op::Join(node) => Act::Join(node),
+        Op::SetCgroupWeight(node, weight) => Act::SetCgroupWeight(node, weight),
         Op::Wait(resource) => Act::Wait(resource),
         Op::Post(resource) => Act::Post(resource),
         Op::PostAll(resource) => Act::PostAll(resource),

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::workload::{Arrivals, format_duration};
 
+mod tree;
+
 /// Groups that a table shows.
 const MAX_GROUPS: usize = 40;
 const NAME: usize = 20;
@@ -36,11 +38,19 @@ pub fn table(policy: &str, outcome: &Outcome) -> String {
         "99 %",
         "longest"
     );
-    for group in outcome.groups.iter().take(MAX_GROUPS) {
+    let listed = tree::lines(outcome);
+    for line in listed.iter().take(MAX_GROUPS) {
+        let group = match line.what {
+            tree::What::Cgroup(cgroup) => {
+                out += &tree::cgroup(line.depth, cgroup);
+                continue;
+            }
+            tree::What::Group(group) => group,
+        };
         let _ = writeln!(
             out,
             "{} {:>6} {:>10} {:>9.4} {:>9.4} {:>8.2} {:>8.2} {:>8} {:>8} {:>8}",
-            label(group),
+            fit(&tree::indented(line.depth, &label(group))),
             group.tasks,
             group.weight,
             group.service.ideal_share,
@@ -52,7 +62,7 @@ pub fn table(policy: &str, outcome: &Outcome) -> String {
             format_duration(group.waits.wakeup_max_ns),
         );
     }
-    more(&mut out, outcome.groups.len(), MAX_GROUPS, "groups");
+    more(&mut out, listed.len(), MAX_GROUPS, "groups");
     jobs(&mut out, outcome);
     mark(&mut out, outcome);
     let _ = writeln!(out, "\n{}", machine(outcome));
@@ -67,7 +77,8 @@ fn has_jobs(group: &GroupOutcome) -> bool {
 
 /// The jobs of the groups that have some, beside those in the ideal.
 fn jobs(out: &mut String, outcome: &Outcome) {
-    if !outcome.groups.iter().any(has_jobs) {
+    // The ideal of jobs knows no cgroups.
+    if !outcome.cgroups.is_empty() || !outcome.groups.iter().any(has_jobs) {
         return;
     }
     let _ = writeln!(
@@ -121,8 +132,8 @@ fn mark(out: &mut String, outcome: &Outcome) {
 /// The name of a group, and a mark if its ideal follows the schedule.
 fn label(group: &GroupOutcome) -> String {
     match group.arrivals {
-        Arrivals::Solo => fit(&group.name),
-        Arrivals::Observed => fit(&format!("{}*", group.name)),
+        Arrivals::Solo => group.name.clone(),
+        Arrivals::Observed => format!("{}*", group.name),
     }
 }
 
@@ -332,7 +343,7 @@ fn matrix(
     let groups = done.first().map_or(0, |(_, outcome)| outcome.groups.len());
     for index in 0..groups.min(MAX_GROUPS) {
         let group = &done[0].1.groups[index];
-        let _ = write!(out, "\n{} {:>6} {:>10}", label(group), group.tasks, group.weight);
+        let _ = write!(out, "\n{} {:>6} {:>10}", fit(&label(group)), group.tasks, group.weight);
         if let Some(ideal) = ideal {
             let _ = write!(out, " {:>9}", ideal(group));
         }

@@ -1,10 +1,12 @@
 //! What runs: groups of identical tasks, each with a program of running and sleeping.
 
+use prorata::hierarchy::NodeId;
 use prorata::{Nanos, TaskId, Weight};
 
 use crate::machine::Machine;
 use crate::random::Random;
 
+mod cgroups;
 mod duration;
 mod json;
 mod nice;
@@ -14,6 +16,7 @@ mod rt_app;
 mod toml;
 
 pub use self::toml::parse_toml;
+pub use cgroups::{Cgroup, Cgroups};
 pub use duration::{format_duration, parse_duration};
 pub use nice::weight_of_nice;
 pub use recording::parse_recording;
@@ -64,6 +67,8 @@ pub struct Workload {
     pub groups: Vec<Group>,
     /// What they wait for.
     pub resources: Vec<Resource>,
+    /// The tree that they are in.
+    pub cgroups: Cgroups,
 }
 
 /// What runs, without a machine: what files of other programs hold.
@@ -181,6 +186,10 @@ pub enum Op {
     },
     /// Have another weight from now on.
     SetWeight(Weight),
+    /// Be in another cgroup from now on.
+    Join(NodeId),
+    /// Give a cgroup another weight.
+    SetCgroupWeight(NodeId, Weight),
     /// Give up the rest of the quantum.
     Yield,
     /// Leave for good. Also what happens after the last op.
@@ -261,7 +270,7 @@ impl Program {
         let goes_on = |op: &Op| match op {
             Op::Sleep(_) | Op::Every { .. } | Op::Wait(_) | Op::Exit => false,
             Op::Run(_) | Op::Post(_) | Op::PostAll(_) | Op::Repeat { .. } | Op::Goto { .. } => true,
-            Op::SetWeight(_) | Op::Yield => true,
+            Op::SetWeight(_) | Op::Join(_) | Op::SetCgroupWeight(..) | Op::Yield => true,
         };
         let no_end = |(at, op): (u32, &Op)| match *op {
             Op::Goto { to } => to <= at,
@@ -327,6 +336,7 @@ impl Workload {
     /// A sentence that says what is wrong.
     pub fn check(&self) -> Result<(), String> {
         self.machine.check()?;
+        self.cgroups.check()?;
         if self.duration_ns == 0 || self.duration_ns > LONGEST_NS {
             return Err(format!("the duration must be between 1ns and {LONGEST_H}h"));
         }

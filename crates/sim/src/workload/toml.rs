@@ -23,21 +23,37 @@
 //! ]
 //! ```
 //!
+//! Tasks may be in cgroups, which share cpus by weight as a whole:
+//!
+//! ```toml
+//! [[cgroup]]
+//! name = "user"
+//! weight = 300                # 100 unless it is given
+//! parent = "sessions"         # the root unless it is given
+//!
+//! [[task]]
+//! cgroup = "user"
+//! ```
+//!
 //! A task without `phases` runs for ever. Phases are done in order, again and again (`repeat = N`:
 //! N times, then the task leaves). A phase is one of `{ run = L }`, `{ sleep = L }`,
-//! `{ every = "20ms" }` (wait for a periodic timer), `{ loop = N, phases = […] }`,
-//! `{ weight = W }`, `{ wait = "NAME" }` and `{ post = "NAME" }` (a semaphore), `{ lock = "NAME" }`
+//! `{ every = "20ms" }` (wait for a periodic timer), `{ loop = N, phases = […] }`, `{ weight = W }`
+//! (of the task; with `of = "NAME"`, of that cgroup), `{ cgroup = "NAME" }` (the task moves there;
+//! `"/"` is the root), `{ wait = "NAME" }` and `{ post = "NAME" }` (a semaphore), `{ lock = "NAME" }`
 //! and `{ unlock = "NAME" }`, `"yield"`, `"exit"`. A length L is `"5ms"`, `"forever"`,
 //! `{ uniform = ["1ms", "5ms"] }`, `{ exponential = MEAN }` or `{ normal = [MEAN, DEVIATION] }`.
 
 use std::fmt;
 
+use prorata::hierarchy::NodeId;
 use prorata::{Nanos, Weight};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
+use super::cgroups::{CgroupNames, CgroupTable, cgroups};
 use super::resources::Names;
 use super::{
-    Group, Length, Missed, Op, Program, Workload, WorkloadError, parse_duration, weight_of_nice,
+    Cgroups, Group, Length, Missed, Op, Program, Workload, WorkloadError, parse_duration,
+    weight_of_nice,
 };
 use crate::machine::{IdleLook, Machine, Quanta};
 
@@ -61,6 +77,8 @@ struct File {
     #[serde(default)]
     machine: MachineTable,
     task: Vec<TaskTable>,
+    #[serde(default)]
+    cgroup: Vec<CgroupTable>,
 }
 
 fn ten_seconds() -> Duration {
@@ -162,6 +180,7 @@ struct TaskTable {
     nice: Option<i64>,
     #[serde(default = "at_once")]
     arrival: Length,
+    cgroup: Option<String>,
     repeat: Option<u64>,
     phases: Option<Vec<Phase>>,
 }
@@ -191,6 +210,8 @@ struct PhaseTable {
     times: Option<u64>,
     phases: Option<Vec<Phase>>,
     weight: Option<u64>,
+    of: Option<String>,
+    cgroup: Option<String>,
     wait: Option<String>,
     post: Option<String>,
     lock: Option<String>,
@@ -198,6 +219,13 @@ struct PhaseTable {
 }
 
 impl PhaseTable {
+    /// True if the keys are those of one phase.
+    fn is_one(&self) -> bool {
+        self.keys() == 1
+            && self.times.is_some() == self.phases.is_some()
+            && (self.of.is_none() || self.weight.is_some())
+    }
+
     /// How many of the keys are there of which there must be one.
     fn keys(&self) -> usize {
         [
@@ -206,6 +234,7 @@ impl PhaseTable {
             self.every.is_some(),
             self.times.is_some(),
             self.weight.is_some(),
+            self.cgroup.is_some(),
             self.wait.is_some(),
             self.post.is_some(),
             self.lock.is_some(),
@@ -301,10 +330,14 @@ impl Random {
 impl File {
     fn workload(self) -> Result<Workload, WorkloadError> {
         let mut names = Names::default();
+        let (mut cgroups, nodes) = cgroups(&self.cgroup)?;
         let mut groups: Vec<Group> = Vec::with_capacity(self.task.len());
         for (index, task) in self.task.into_iter().enumerate() {
             let path = format!("task[{index}]");
-            let group = task.group(index, &path, &mut names)?;
+            let home = nodes.find(task.cgroup.as_deref().unwrap_or(Cgroups::ROOT));
+            let home = home.map_err(|error| WorkloadError::new(format!("{path}.cgroup"), error))?;
+            cgroups.homes.push(home);
+            let group = task.group(index, &path, &mut names, &nodes)?;
             if groups.iter().any(|other| other.name == group.name) {
                 let message = format!("another task is called '{}' already", group.name);
                 return Err(WorkloadError::new(format!("{path}.name"), message));
@@ -317,6 +350,7 @@ impl File {
             seed: self.seed,
             groups,
             resources: names.into_resources(),
+            cgroups,
         };
         workload.check().map_err(|message| WorkloadError::new("", message))?;
         Ok(workload)
@@ -324,7 +358,13 @@ impl File {
 }
 
 impl TaskTable {
-    fn group(self, index: usize, path: &str, names: &mut Names) -> Result<Group, WorkloadError> {
+    fn group(
+        self,
+        index: usize,
+        path: &str,
+        names: &mut Names,
+        nodes: &CgroupNames,
+    ) -> Result<Group, WorkloadError> {
         let weight = match (self.weight, self.nice) {
             (Some(_), Some(_)) => {
                 return Err(WorkloadError::new(
@@ -344,14 +384,14 @@ impl TaskTable {
         }
         let program = match self.phases {
             None => Program::hog(),
-            Some(phases) => program(&phases, self.repeat, path, names)?,
+            Some(phases) => program(&phases, self.repeat, path, names, nodes)?,
         };
         let name = self.name.unwrap_or_else(|| format!("task {index}"));
         Ok(Group { name, count: self.count, weight, arrival: self.arrival, program })
     }
 }
 
-fn weight_of(number: u64, path: &str) -> Result<Weight, WorkloadError> {
+pub(super) fn weight_of(number: u64, path: &str) -> Result<Weight, WorkloadError> {
     u32::try_from(number).ok().and_then(Weight::new).ok_or_else(|| {
         let message = format!("{number} is no weight: weights go from 1 to {}", Weight::MAX);
         WorkloadError::new(path, message)
@@ -363,8 +403,9 @@ fn program(
     repeat: Option<u64>,
     path: &str,
     names: &mut Names,
+    nodes: &CgroupNames,
 ) -> Result<Program, WorkloadError> {
-    let mut compiler = Compiler { program: Program::default(), names };
+    let mut compiler = Compiler { program: Program::default(), names, nodes };
     compiler.phases(phases, path)?;
     let mut program = compiler.program;
     if !program.takes_time() {
@@ -386,6 +427,7 @@ fn program(
 struct Compiler<'n> {
     program: Program,
     names: &'n mut Names,
+    nodes: &'n CgroupNames,
 }
 
 impl Compiler<'_> {
@@ -401,11 +443,11 @@ impl Compiler<'_> {
     }
 
     fn phase(&mut self, phase: &PhaseTable, path: &str) -> Result<(), WorkloadError> {
-        if phase.keys() != 1 || phase.times.is_some() != phase.phases.is_some() {
+        if !phase.is_one() {
             return Err(WorkloadError::new(
                 path,
-                "a phase has exactly one of run, sleep, every, weight, wait, post, lock, unlock, \
-                 or loop together with phases",
+                "a phase has exactly one of run, sleep, every, weight (perhaps with of), cgroup, \
+                 wait, post, lock, unlock, or loop together with phases",
             ));
         }
         let named = |error: String| WorkloadError::new(path, error);
@@ -419,8 +461,15 @@ impl Compiler<'_> {
                 let slot = self.program.new_slot();
                 Op::Every { period_ns: *period_ns, slot, missed: Missed::CountFromNow }
             }
-            PhaseTable { weight: Some(weight), .. } => {
-                Op::SetWeight(weight_of(*weight, &format!("{path}.weight"))?)
+            PhaseTable { weight: Some(weight), of, .. } => {
+                let weight = weight_of(*weight, &format!("{path}.weight"))?;
+                match of {
+                    None => Op::SetWeight(weight),
+                    Some(name) => self.set_cgroup_weight(name, weight).map_err(named)?,
+                }
+            }
+            PhaseTable { cgroup: Some(name), .. } => {
+                Op::Join(self.nodes.find(name).map_err(named)?)
             }
             PhaseTable { wait: Some(name), .. } => {
                 Op::Wait(self.names.semaphore(name, 0).map_err(named)?)
@@ -440,6 +489,13 @@ impl Compiler<'_> {
         };
         self.program.push(op);
         Ok(())
+    }
+
+    fn set_cgroup_weight(&self, name: &str, weight: Weight) -> Result<Op, String> {
+        match self.nodes.find(name)? {
+            NodeId::ROOT => Err("the root has no weight: it has no siblings".into()),
+            node => Ok(Op::SetCgroupWeight(node, weight)),
+        }
     }
 
     fn repeat(&mut self, times: u64, phases: &[Phase], path: &str) -> Result<(), WorkloadError> {
