@@ -12,6 +12,7 @@ mod cost;
 mod flood;
 mod hogs;
 mod ideal;
+mod loads;
 mod mixes;
 mod random;
 mod scheduler;
@@ -28,6 +29,8 @@ pub(crate) enum Guest {
     As(user::Args),
     /// Runs a mix of hogs under schedulers, and prints shares and lags.
     Mix(mixes::Args),
+    /// Loads policies, and tells what that takes.
+    Loads(loads::Args),
     /// Measures what schedulers cost.
     Cost(cost::Args),
     /// Disturbs workers at random while a policy schedules them.
@@ -51,6 +54,7 @@ impl Guest {
             Guest::Hog => hogs::hog(),
             Guest::As(args) => args.execute(),
             Guest::Mix(args) => args.execute(),
+            Guest::Loads(args) => args.execute(),
             Guest::Cost(args) => args.execute(),
             Guest::Stress(args) => args.execute(),
             Guest::Worker(args) => args.execute(),

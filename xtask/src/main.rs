@@ -14,6 +14,7 @@ mod shell;
 mod test;
 mod tidy;
 mod vm;
+mod vm_kernels;
 mod vm_report;
 mod vm_stress;
 mod vm_test;
@@ -43,6 +44,8 @@ enum Task {
     VmTest(vm_test::Args),
     /// Measure shares, lags and costs there, beside the kernel's own scheduler and scx_flash.
     VmReport(vm_report::Args),
+    /// Load every policy there on kernels of every series, and look at what it does.
+    VmKernels(vm_kernels::Args),
     /// Disturb the in-kernel scheduler there at random, and kill its loader.
     VmStress(vm_stress::Args),
 }
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Task::Vm(args) => args.execute(),
         Task::VmTest(args) => args.execute(),
         Task::VmReport(args) => args.execute(),
+        Task::VmKernels(args) => args.execute(),
         Task::VmStress(args) => args.execute(),
     };
     result.unwrap_or_else(|error| {

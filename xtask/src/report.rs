@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Row {
     Share(ShareRow),
     Cost(CostRow),
+    Load(LoadRow),
     Failure(Failure),
 }
 
@@ -42,6 +43,33 @@ pub(crate) struct CostRow {
     pub(crate) switch_instructions: Option<f64>,
     /// Runnable hogs, and what the end of a slice costs: interrupt, decision and switch.
     pub(crate) turn_instructions: Vec<(usize, f64)>,
+}
+
+/// What loading a policy took on a kernel, and what it did there.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct LoadRow {
+    /// Its release.
+    pub(crate) kernel: String,
+    pub(crate) policy: String,
+    pub(crate) share_error_percent: f64,
+    /// What 5 ms are of the service that the lightest hog is entitled to.
+    pub(crate) quantum_percent: f64,
+    /// The recording is what the core decides.
+    pub(crate) verified: bool,
+    pub(crate) programs: Vec<Program>,
+    /// Of the whole machine, from the loader's start until it takes commands.
+    pub(crate) load_instructions: u64,
+}
+
+/// A BPF program, as the verifier saw it.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Program {
+    pub(crate) name: String,
+    /// Followed by the verifier, of at most a million.
+    pub(crate) instructions: u64,
+    /// States kept at a time. Of jumps that wait for their other side, at most 8192, the verifier
+    /// tells no number.
+    pub(crate) peak_states: u64,
 }
 
 /// A scheduler that did not live through a measurement.
@@ -88,6 +116,12 @@ impl CostRow {
     }
 }
 
+impl LoadRow {
+    pub(crate) fn print(self) {
+        Row::Load(self).print();
+    }
+}
+
 /// The rows as Markdown.
 pub(crate) fn markdown(rows: &[Row]) -> String {
     let mut text = String::new();
@@ -104,6 +138,13 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
         .collect();
     if !costs.is_empty() {
         cost_table(&mut text, &costs);
+    }
+    let loads: Vec<&LoadRow> = rows
+        .iter()
+        .filter_map(|row| if let Row::Load(row) = row { Some(row) } else { None })
+        .collect();
+    if !loads.is_empty() {
+        load_table(&mut text, &loads);
     }
     for row in rows {
         if let Row::Failure(Failure { cpus, why }) = row {
@@ -162,6 +203,46 @@ fn cost_table(text: &mut String, rows: &[&CostRow]) {
             turn(100),
             turn(1000),
             row.hackbench_s
+        ));
+    }
+    line(String::new());
+}
+
+/// The programs that hold much of a policy; the others are told by the largest of them.
+const LARGE_PROGRAMS: &[&str] =
+    &["enqueue", "dispatch", "quiescent", "set_weight", "disable", "weight_call"];
+
+fn load_table(text: &mut String, rows: &[&LoadRow]) {
+    let mut line = |words: String| text.write_str(&(words + "\n")).expect("a string takes all");
+    line(format!(
+        "| kernel | policy | share error | 5 ms are | recording | 10^6 to load | {} | others |",
+        LARGE_PROGRAMS.join(" | ")
+    ));
+    line(format!("|---|---|---|---|---|---|{}---|", "---|".repeat(LARGE_PROGRAMS.len())));
+    for row in rows {
+        let large = |program: &&Program| {
+            let name = program.name.trim_start_matches("prorata_");
+            LARGE_PROGRAMS.iter().position(|large| *large == name)
+        };
+        let mut columns = vec![(0, 0); LARGE_PROGRAMS.len() + 1];
+        for program in &row.programs {
+            let column = &mut columns[large(&program).unwrap_or(LARGE_PROGRAMS.len())];
+            column.0 = program.instructions.max(column.0);
+            column.1 = program.peak_states.max(column.1);
+        }
+        let columns: Vec<String> = columns
+            .iter()
+            .map(|(instructions, states)| format!("{instructions} · {states}"))
+            .collect();
+        line(format!(
+            "| {} | {} | {:.2} % | {:.2} % | {} | {:.0} | {} |",
+            row.kernel.split(['+', '-']).next().unwrap_or_default(),
+            row.policy,
+            row.share_error_percent,
+            row.quantum_percent,
+            if row.verified { "verified" } else { "differs" },
+            row.load_instructions as f64 / 1e6,
+            columns.join(" | ")
         ));
     }
     line(String::new());

@@ -19,6 +19,7 @@ mod image;
 mod machine;
 mod sources;
 
+pub(crate) use archive::{newest, releases as kernel_releases};
 use machine::{Machine, Outcome};
 
 #[derive(clap::Args)]

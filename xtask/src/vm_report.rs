@@ -123,8 +123,8 @@ nice 0 to 9, from the last instruction of one hog to the first of the next; hack
 
 ";
 
-/// The schedulers' names and command lines, ours as the sources have them.
-fn schedulers(has_peer: bool) -> Result<Vec<(String, String)>> {
+/// Our policies, as the sources have them.
+pub(crate) fn policies() -> Result<Vec<String>> {
     let headers = shell::workspace().join("crates/scx/src/bpf/policies");
     let mut policies = Vec::new();
     for entry in fs::read_dir(&headers).with_context(|| format!("{}", headers.display()))? {
@@ -136,7 +136,12 @@ fn schedulers(has_peer: bool) -> Result<Vec<(String, String)>> {
         }
     }
     policies.sort_unstable();
-    let ours = policies.into_iter().map(|name| {
+    Ok(policies)
+}
+
+/// The schedulers' names and command lines.
+fn schedulers(has_peer: bool) -> Result<Vec<(String, String)>> {
+    let ours = policies()?.into_iter().map(|name| {
         let command_line = format!("scx_prorata --policy {name}");
         (name, command_line)
     });

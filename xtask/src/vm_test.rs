@@ -28,8 +28,8 @@ const RACES: u32 = 200;
 
 const FLOOD_SECONDS: u64 = 2;
 
-/// The beginning of its version.
-const SECOND_KERNEL: &str = "6.17.";
+/// The oldest kernel that a policy must load on: the beginning of its version.
+const OLDEST_KERNEL: &str = "6.16";
 /// Policies, and for how long their decisions are recorded: one second is too short for shares to
 /// settle, but long enough to see whose the decisions are. One has other options than usual, which the
 /// recording tells.
@@ -46,7 +46,8 @@ impl Args {
     }
 }
 
-/// Runs all checks: on one and on two cpus, and some of them on another kernel if there is one.
+/// Runs all checks: on one and on two cpus; and loads every policy on the oldest kernel that it must
+/// load on, and on the newest that there is.
 pub(crate) fn run() -> Result<()> {
     for cpus in [1, 2] {
         eprintln!("xtask: in the kernel, {cpus} cpus");
@@ -68,10 +69,13 @@ pub(crate) fn run() -> Result<()> {
     eprintln!("xtask: in the kernel, 2 of 4 cpus offline");
     let machine = Check { cpus: 4, boot: "maxcpus=2", ..Check::default() };
     boot_and_check(&machine, &[bound_to_offline_cpus()])?;
-    eprintln!("xtask: in another kernel");
-    match check(Some(SECOND_KERNEL), 2, &[decisions(), failures()]) {
-        Err(error) if error.is::<vm::NoSuchKernel>() => eprintln!("xtask: skipped: {error}"),
-        result => result?,
+    let newest = vm::kernel_releases()?.pop();
+    for kernel in [Some(OLDEST_KERNEL), newest.as_deref()] {
+        eprintln!("xtask: in kernel {}", kernel.unwrap_or_default());
+        match check(kernel, 2, &[loads()]) {
+            Err(error) if error.is::<vm::NoSuchKernel>() => eprintln!("xtask: skipped: {error}"),
+            result => result?,
+        }
     }
     Ok(())
 }
@@ -125,6 +129,22 @@ fn decisions() -> String {
         )
     };
     POLICIES.iter().map(check).collect::<Vec<_>>().join("\n")
+}
+
+/// Every policy loads, and hogs run under it.
+fn loads() -> String {
+    let load = |(policy, _): &(&str, u32)| {
+        format!(
+            "begin --policy {policy}
+burn & HOGS=$!
+burn & HOGS=\"$HOGS $!\"
+sleep 1
+test \"$(cat /sys/kernel/sched_ext/state)\" = enabled
+kill $HOGS
+end INT"
+        )
+    };
+    POLICIES.iter().map(load).collect::<Vec<_>>().join("\n")
 }
 
 /// What is not a policy is refused, and so is a kernel that is scheduled already; one whose

@@ -155,7 +155,17 @@ impl Loaded {
 
 fn run(mix: &Mix, scheduler: &mut Scheduler, cpus: usize, length: Duration) -> Result<Service> {
     let nice_values = [mix.nice_values, &vec![11; mix.light]].concat();
-    let mut hogs = Hogs::new(&nice_values)?;
+    share(&nice_values, scheduler, cpus, length)
+}
+
+/// What hogs of these nice values receive.
+pub(super) fn share(
+    nice_values: &[i32],
+    scheduler: &mut Scheduler,
+    cpus: usize,
+    length: Duration,
+) -> Result<Service> {
+    let mut hogs = Hogs::new(nice_values)?;
     thread::sleep(Duration::from_millis(300));
     trace::start()?;
     hogs.start();

@@ -11,6 +11,8 @@ use anyhow::{Context, Result, bail};
 use super::system;
 
 const STATE: &str = "/sys/kernel/sched_ext/state";
+/// What the loader says.
+pub(crate) const LOG: &str = "/tmp/loader.log";
 const SOCKET: &str = "/run/scx_prorata.sock";
 /// Loading verifies the program, which an emulated cpu takes its time for.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -28,7 +30,7 @@ impl Scheduler {
         }
         let mut words = command_line.split_whitespace();
         let program = words.next().context("no scheduler is named")?;
-        let log = fs::File::create("/tmp/loader.log")?;
+        let log = fs::File::create(LOG)?;
         let loader = Command::new(program)
             .args(words)
             .stdin(Stdio::null())
@@ -51,7 +53,7 @@ impl Scheduler {
         while !(is_enabled() && takes_commands()) {
             let loader = self.loader.as_mut().expect("it was started");
             if loader.try_wait()?.is_some() || Instant::now() > deadline {
-                let said = fs::read_to_string("/tmp/loader.log").unwrap_or_default();
+                let said = fs::read_to_string(LOG).unwrap_or_default();
                 bail!("`{command_line}` does not load:\n{}", said.trim_end());
             }
             thread::sleep(Duration::from_millis(20));
@@ -63,7 +65,7 @@ impl Scheduler {
     pub(crate) fn goes_on(&mut self) -> Result<()> {
         let Some(loader) = &mut self.loader else { return Ok(()) };
         if let Some(status) = loader.try_wait()? {
-            let said = fs::read_to_string("/tmp/loader.log").unwrap_or_default();
+            let said = fs::read_to_string(LOG).unwrap_or_default();
             bail!("the scheduler ended by itself ({status}):\n{}", said.trim_end());
         }
         Ok(())
@@ -76,7 +78,7 @@ impl Scheduler {
         system::signal(loader.id(), libc::SIGINT)?;
         let status = loader.wait()?;
         if !status.success() || is_enabled() {
-            let said = fs::read_to_string("/tmp/loader.log").unwrap_or_default();
+            let said = fs::read_to_string(LOG).unwrap_or_default();
             bail!("the scheduler did not end well ({status}):\n{}", said.trim_end());
         }
         Ok(())
@@ -103,7 +105,7 @@ fn wait_for_state(enabled: bool) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while is_enabled() != enabled {
         if Instant::now() > deadline {
-            let said = fs::read_to_string("/tmp/loader.log").unwrap_or_default();
+            let said = fs::read_to_string(LOG).unwrap_or_default();
             bail!("a scheduler should be enabled ({enabled}):\n{}", said.trim_end());
         }
         thread::sleep(Duration::from_millis(20));

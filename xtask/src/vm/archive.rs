@@ -70,8 +70,24 @@ pub(crate) fn kernel(wanted: Option<&str>) -> Result<Kernel> {
     Err(NoSuchKernel(why).into())
 }
 
+/// The releases of all kernels that the archive has, by rising version; if it cannot be read, of
+/// those in the cache.
+pub(crate) fn releases() -> Result<Vec<String>> {
+    match Apt::prepare().and_then(|apt| apt.packages()) {
+        Ok(packages) => Ok(releases_of(&packages)),
+        Err(error) => {
+            let releases = cached(&cache_dir()?.join("kernels"));
+            if releases.is_empty() {
+                return Err(error);
+            }
+            eprintln!("xtask: only kernels that were fetched before: {error:#}");
+            Ok(releases)
+        }
+    }
+}
+
 /// Of `releases`, which rise, the last that begins with `wanted`: 6.1 is no beginning of 6.19.
-fn newest<'a>(releases: &'a [String], wanted: &str) -> Option<&'a str> {
+pub(crate) fn newest<'a>(releases: &'a [String], wanted: &str) -> Option<&'a str> {
     let ends_in_digit = wanted.ends_with(|c: char| c.is_ascii_digit());
     let begins = |release: &&String| {
         let rest = release.strip_prefix(wanted);
