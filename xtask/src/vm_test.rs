@@ -23,7 +23,8 @@ const STRESS_SECONDS: u64 = 5;
 /// An instruction takes 4 ns: the emulated cpus are slow, and the host is done the sooner.
 const ICOUNT: u32 = 2;
 
-/// Attempts of each attack that is a race; ten thousand were tried by hand.
+/// Attempts of each attack that is a race; `cargo xtask vm -- xtask guest attack` makes as many as one
+/// likes.
 const RACES: u32 = 200;
 
 const FLOOD_SECONDS: u64 = 2;
@@ -63,7 +64,7 @@ pub(crate) fn run() -> Result<()> {
         ];
         check(None, cpus, &scripts)?;
         if cpus > 1 {
-            check(None, cpus, &[vm_stress::stress("gr3", STRESS_SECONDS, 1)])?;
+            check(None, cpus, &[reload(), vm_stress::stress("gr3", STRESS_SECONDS, 1)])?;
         }
     }
     eprintln!("xtask: in the kernel, 2 of 4 cpus offline");
@@ -100,11 +101,13 @@ begin() {
 end() {
     kill -$1 $LOADER
     while ! grep -q disabled /sys/kernel/sched_ext/state; do sleep 0.1; done
-    rm -f /run/scx_prorata.sock
+    rm -f /run/scx_prorata.sock /run/scx_prorata-root.sock
 }
 refused() {
-    if \"$@\" 2>/tmp/refusal; then echo \"not refused: $*\"; exit 1; fi
+    CODE=0
+    \"$@\" 2>/tmp/refusal || CODE=$?
     cat /tmp/refusal
+    if [ $CODE != 2 ]; then echo \"ended with code $CODE: $*\"; exit 1; fi
 }
 as() { xtask guest as \"$@\"; }
 counted() { [ \"$(scx_prorata metrics | sed -n \"s/^scx_prorata_$1_total //p\")\" -gt 0 ]; }
@@ -154,10 +157,21 @@ fn failures() -> String {
     "test \"$(cat /sys/kernel/sched_ext/state)\" = disabled
 refused scx_prorata --policy none
 refused scx_prorata --policy gdq:t=0
+refused scx_prorata --quantum 5
+grep -q 'write it as 5ms' /tmp/refusal
+refused scx_prorata --record /nowhere/recording
+grep -q 'in a directory that exists' /tmp/refusal
+refused as 1000 scx_prorata
+grep -q 'needs root' /tmp/refusal
+refused scx_prorata weight set --pid 1 5
+grep -q 'start it first' /tmp/refusal
+refused scx_prorata metrics
+grep -q 'start scx_prorata first' /tmp/refusal
 mv /boot /tmp/boot
 begin
 mv /tmp/boot /boot
 refused scx_prorata
+grep -q 'is loaded: stop it first' /tmp/refusal
 refused prorata run --backend kernel 1:true
 grep -q 'is loaded' /tmp/refusal
 scx_prorata metrics | grep -q scx_prorata_picks_total
@@ -224,6 +238,36 @@ end INT"
 /// A flood of the loader's socket takes no cpu from others.
 fn flood() -> String {
     format!("begin\nxtask guest flood --seconds {FLOOD_SECONDS} --loader $LOADER\nend INT")
+}
+
+/// A cpu that goes or comes makes the kernel unload the scheduler: it is loaded again under load, with
+/// the weights that were set and those that children should have inherited meanwhile, and goes on with
+/// its recording.
+fn reload() -> String {
+    "begin --record /tmp/recording
+again() {
+    while grep -qx enabled /sys/kernel/sched_ext/state; do sleep 0.02; done
+    while ! grep -qx enabled /sys/kernel/sched_ext/state; do sleep 0.1; done
+}
+sh -c 'while :; do :; done' & CHOSEN=$!
+sh -c 'while :; do :; done' & ORDINARY=$!
+renice 19 $CHOSEN $ORDINARY
+scx_prorata weight set --pid $CHOSEN 300
+setsid sh -c 'scx_prorata weight set --pgrp $$ 77
+while :; do sleep 1000 & sleep 0.3; done' & PARENT=$!
+sleep 1
+for online in 0 1; do
+    echo $online >/sys/devices/system/cpu/cpu1/online
+    again
+    test \"$(scx_prorata weight get --pid $CHOSEN)\" = \"$CHOSEN 300\"
+    test \"$(scx_prorata weight get --pid $ORDINARY)\" = \"$ORDINARY 15\"
+    test \"$(scx_prorata weight get --pgrp $PARENT | cut -d' ' -f2 | sort -u)\" = 77
+done
+kill $CHOSEN $ORDINARY -$PARENT
+end INT
+test $(grep -c ' reload ' /tmp/recording) = 2
+prorata verify /tmp/recording"
+        .to_string()
 }
 
 /// Loading takes longest: one scheduler for what looks at a recording.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Parser;
 use scx_stats::prelude::*;
+use scx_utils::UserExitInfo;
 
 mod bpf_intf;
 mod budget;
@@ -27,8 +28,11 @@ mod socket;
 mod stats;
 mod weight;
 
+use host::Machine;
 use options::{Command, Options};
+use policies::{Heritage, Loaded};
 use record::Recorder;
+use socket::Socket;
 
 /// How often the loader looks whether somebody wants statistics or the kernel has unloaded the
 /// scheduler. It runs beside the policy: what it does is lost to some task.
@@ -72,44 +76,74 @@ fn run(options: &Options) -> Result<()> {
             }
         });
     }
+    let recorder = options.record.as_deref().map(Recorder::create).transpose()?;
+    let mut session = Session { options, shutdown, recorder, socket: None, heritage: None };
     // After cpu hotplug the kernel unloads the scheduler and asks for it to be loaded again.
-    while schedule(options, &shutdown)? {
+    while session.schedule()? {
         log::info!("loading again");
     }
     Ok(())
 }
 
-/// Loads the scheduler and runs it to its end. True if it shall be loaded again.
-fn schedule(options: &Options, shutdown: &AtomicBool) -> Result<bool> {
-    let mut object = MaybeUninit::uninit();
-    let mut loaded = policies::load(options, &mut object)?;
-    let mut socket = weight::listen()?;
-    let statistics = StatsServer::new(stats::server_data()).launch()?;
-    let mut recorder = match &options.record {
-        Some(path) => {
-            let quantum_ns = options.quantum.as_nanos();
-            Some(Recorder::create(path, &options.policy, loaded.cpus(), quantum_ns)?)
+/// What goes on from one load of the scheduler to the next.
+struct Session<'a> {
+    options: &'a Options,
+    shutdown: Arc<AtomicBool>,
+    recorder: Option<Recorder>,
+    /// From the first load on: those who ask in between wait for the next.
+    socket: Option<Socket<Machine>>,
+    heritage: Option<Heritage>,
+}
+
+impl Session<'_> {
+    /// Loads the scheduler and runs it to its end. True if it shall be loaded again.
+    fn schedule(&mut self) -> Result<bool> {
+        let options = self.options;
+        let mut object = MaybeUninit::uninit();
+        let mut loaded = policies::load(options, self.heritage.as_ref(), &mut object)?;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.begin(&options.policy, loaded.cpus(), options.quantum.as_nanos());
         }
-        None => None,
-    };
-    log::info!("{} schedules this machine in quanta of {:?}", options.policy, options.quantum);
-    let (answers, requests) = statistics.channels();
-    let turn = if recorder.is_some() { TURN_OF_RECORDING } else { TURN };
-    while !shutdown.load(Ordering::Relaxed) && !loaded.exited() {
-        socket.serve(turn, |request, caller| weight::answer(request, caller, loaded.as_mut()));
-        while requests.try_recv().is_ok() {
-            answers.send(stats::Metrics::read(&loaded.memory()))?;
-        }
-        if let Some(recorder) = &mut recorder {
+        let statistics = StatsServer::new(stats::server_data()).launch()?;
+        let quantum = options.quantum;
+        log::info!("{} schedules this machine in quanta of {quantum:?}", options.policy);
+        let ended = self.serve(loaded.as_mut(), &statistics);
+        let exit = loaded.unload();
+        if let Some(recorder) = &mut self.recorder {
             recorder.catch_up(&loaded.memory())?;
         }
+        let goes_on = ended.is_ok() && exit.as_ref().is_ok_and(UserExitInfo::should_restart);
+        if !goes_on && let Some(recorder) = &mut self.recorder {
+            recorder.finish()?;
+        }
+        ended.and(exit)?;
+        self.heritage = Some(loaded.heritage()?);
+        Ok(goes_on)
     }
-    let exit = loaded.unload()?;
-    if let Some(recorder) = &mut recorder {
-        recorder.catch_up(&loaded.memory())?;
-        recorder.finish()?;
+
+    /// Until the scheduler ends, or shall end.
+    fn serve(
+        &mut self,
+        loaded: &mut dyn Loaded,
+        statistics: &StatsServer<(), stats::Metrics>,
+    ) -> Result<()> {
+        let (answers, requests) = statistics.channels();
+        let turn = if self.recorder.is_some() { TURN_OF_RECORDING } else { TURN };
+        if self.socket.is_none() {
+            self.socket = Some(weight::listen()?);
+        }
+        let socket = self.socket.as_mut().expect("it was made above");
+        while !self.shutdown.load(Ordering::Relaxed) && !loaded.exited() {
+            socket.serve(turn, |request, caller| weight::answer(request, caller, loaded));
+            while requests.try_recv().is_ok() {
+                answers.send(stats::Metrics::read(&loaded.memory()))?;
+            }
+            if let Some(recorder) = &mut self.recorder {
+                recorder.catch_up(&loaded.memory())?;
+            }
+        }
+        Ok(())
     }
-    Ok(exit.should_restart())
 }
 
 fn start_logging(verbose: bool) -> Result<()> {

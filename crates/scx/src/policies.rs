@@ -6,6 +6,7 @@
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::ops::RangeInclusive;
+use std::os::fd::OwnedFd;
 
 use anyhow::Result;
 use libbpf_rs::OpenObject;
@@ -38,6 +39,17 @@ pub(crate) trait Loaded {
     /// # Errors
     /// When it ended because of an error: the kernel's words.
     fn unload(&mut self) -> Result<UserExitInfo>;
+
+    /// What the next load needs to know, once this one is over.
+    fn heritage(&self) -> Result<Heritage>;
+}
+
+/// What one load leaves to the next.
+pub(crate) struct Heritage {
+    /// Tasks' chosen weights.
+    chosen_weights: OwnedFd,
+    /// When it ended: tasks that came since inherit their parents' weights.
+    unloaded_ns: u64,
 }
 
 macro_rules! policies {
@@ -59,10 +71,13 @@ macro_rules! policies {
         /// Loads the policy that the options name and makes it the machine's scheduler.
         pub(crate) fn load<'a>(
             options: &Options,
+            heritage: Option<&Heritage>,
             object: &'a mut MaybeUninit<OpenObject>,
         ) -> Result<Box<dyn Loaded + 'a>> {
             match options.policy.name {
-                $($text => Ok(Box::new($name::scheduler::Scheduler::load(options, object)?)),)*
+                $($text => {
+                    Ok(Box::new($name::scheduler::Scheduler::load(options, heritage, object)?))
+                })*
                 other => unreachable!("{other} was checked when the options were parsed"),
             }
         }

@@ -6,7 +6,8 @@
 //! prorata-record 1 policy gr3 cpus 2 quantum_ns 5000000
 //! ```
 //!
-//! The policy is what `--policy` said, with all its options.
+//! The policy is what `--policy` said, with all its options. When the kernel has unloaded the scheduler
+//! for cpus that came or went, a line says how many there are now, and everything begins anew.
 //!
 //! Each other line is a time in ns, a verb of the policy contract, and its arguments (tasks are
 //! numbers that are used again after `remove`):
@@ -20,6 +21,7 @@
 //! | `T pick CPU TASK` | a cpu's decision; `-` for none |
 //! | `T charge TASK CHARGED_NS USED_NS` | the end of a quantum: what the policy was told, and really |
 //! | `T away TASK rescue`, `T away TASK confined` | the task runs a quantum outside the policy |
+//! | `T reload CPUS` | the scheduler was loaded again, and knows no tasks |
 //! | `T return TASK BLOCKED USED_NS` | that is over; BLOCKED is 1 if the task blocked |
 
 use std::fs::File;
@@ -46,23 +48,43 @@ use crate::shared::Memory;
 pub(crate) struct Recorder {
     /// The next event to take.
     next: u64,
+    /// Something was recorded already.
+    has_begun: bool,
     /// None when the recording is over.
-    events: Option<Sender<Vec<event>>>,
+    pieces: Option<Sender<Piece>>,
     writer: Option<JoinHandle<Result<()>>>,
 }
 
+/// What the writer is given.
+enum Piece {
+    First(String),
+    Reload { cpus: u32 },
+    Events(Vec<event>),
+}
+
 impl Recorder {
-    pub(crate) fn create(path: &Path, policy: &Spec, cpus: u32, quantum_ns: u128) -> Result<Self> {
-        let file = File::create(path)
-            .with_context(|| format!("cannot write the recording to {}", path.display()))?;
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path).with_context(|| {
+            let path = path.display();
+            format!("cannot write the recording to {path}: name a file in a directory that exists")
+        })?;
         let (mut file, path) = (BufWriter::new(file), path.to_path_buf());
-        let first = format!("prorata-record 1 policy {policy} cpus {cpus} quantum_ns {quantum_ns}");
-        let (events, batches) = mpsc::channel();
+        let (pieces, received) = mpsc::channel();
         let writer = thread::spawn(move || {
-            write_all(&mut file, &first, &batches)
+            write_all(&mut file, &received)
                 .with_context(|| format!("cannot write to {}", path.display()))
         });
-        Ok(Recorder { next: 0, events: Some(events), writer: Some(writer) })
+        Ok(Recorder { next: 0, has_begun: false, pieces: Some(pieces), writer: Some(writer) })
+    }
+
+    /// The scheduler was loaded, perhaps not for the first time.
+    pub(crate) fn begin(&mut self, policy: &Spec, cpus: u32, quantum_ns: u128) {
+        let first = format!("prorata-record 1 policy {policy} cpus {cpus} quantum_ns {quantum_ns}");
+        let piece = if self.has_begun { Piece::Reload { cpus } } else { Piece::First(first) };
+        // If the writer has ended, the next events tell why.
+        let _ = self.pieces.as_ref().map(|pieces| pieces.send(piece));
+        self.has_begun = true;
+        self.next = 0;
     }
 
     /// Takes what was recorded since the last call.
@@ -76,22 +98,30 @@ impl Recorder {
         if events.is_empty() {
             return Ok(());
         }
-        let is_taken = self.events.as_ref().is_some_and(|queue| queue.send(events).is_ok());
+        let piece = Piece::Events(events);
+        let is_taken = self.pieces.as_ref().is_some_and(|pieces| pieces.send(piece).is_ok());
         // The writer ends before its time if it cannot write.
         if is_taken { Ok(()) } else { self.finish() }
     }
 
     /// Waits until everything is written.
     pub(crate) fn finish(&mut self) -> Result<()> {
-        self.events = None;
+        self.pieces = None;
         self.writer.take().map_or(Ok(()), |writer| writer.join().expect("writing does not panic"))
     }
 }
 
-fn write_all(out: &mut impl Write, first: &str, batches: &Receiver<Vec<event>>) -> io::Result<()> {
-    writeln!(out, "{first}")?;
-    for batch in batches {
-        batch.iter().try_for_each(|event| write_event(out, event))?;
+fn write_all(out: &mut impl Write, pieces: &Receiver<Piece>) -> io::Result<()> {
+    let mut last_ns = 0;
+    for piece in pieces {
+        match piece {
+            Piece::First(line) => writeln!(out, "{line}")?,
+            Piece::Reload { cpus } => writeln!(out, "{last_ns} reload {cpus}")?,
+            Piece::Events(events) => {
+                events.iter().try_for_each(|event| write_event(out, event))?;
+                last_ns = events.last().map_or(last_ns, |event| event.now_ns);
+            }
+        }
         out.flush()?;
     }
     out.flush()

@@ -2,6 +2,7 @@
 // `skel` with the types of the object.
 
 use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 
 use anyhow::{Context, Result};
 use libbpf_rs::OpenObject;
@@ -17,7 +18,7 @@ use crate::cpus::Cpus;
 use crate::kernel;
 use crate::libbpf;
 use crate::options::Options;
-use crate::policies::Loaded;
+use crate::policies::{Heritage, Loaded};
 use crate::shared::Memory;
 
 pub(in crate::policies) struct Scheduler<'a> {
@@ -29,6 +30,7 @@ impl<'a> Scheduler<'a> {
     /// Loads the object and attaches it: from here on it schedules the machine.
     pub(in crate::policies) fn load(
         options: &Options,
+        heritage: Option<&Heritage>,
         object: &'a mut MaybeUninit<OpenObject>,
     ) -> Result<Scheduler<'a>> {
         let cpus = Cpus::online()?;
@@ -43,12 +45,16 @@ impl<'a> Scheduler<'a> {
         constants.policy_options = options.policy.options;
         constants.recording = options.record.is_some();
         constants.cpus_possible = u32::try_from(libbpf_rs::num_possible_cpus()?)?;
+        constants.unscheduled_since_ns = heritage.map_or(0, |before| before.unloaded_ns);
         constants.cpus_in_use = cpus.count();
         cpus.fill(&mut constants.index_of_cpu, &mut constants.cpu_of_index);
         skel.struct_ops.prorata_ops_mut().flags = *compat::SCX_OPS_ENQ_LAST
             | *compat::SCX_OPS_ENQ_EXITING
             | *compat::SCX_OPS_ENQ_MIGRATION_DISABLED
             | if options.partial { *compat::SCX_OPS_SWITCH_PARTIAL } else { 0 };
+        if let Some(before) = heritage {
+            skel.maps.chosen_weights.reuse_fd(before.chosen_weights.as_fd())?;
+        }
         if options.verbose {
             // The verifier tells what each program cost it.
             skel.open_object_mut().progs_mut().for_each(|mut program| {
@@ -97,5 +103,13 @@ impl Loaded for Scheduler<'_> {
     fn unload(&mut self) -> Result<UserExitInfo> {
         drop(self.link.take());
         uei_report!(&self.skel, uei)
+    }
+
+    fn heritage(&self) -> Result<Heritage> {
+        let variables = self.skel.maps.bss_data.as_ref().expect("the object has variables");
+        Ok(Heritage {
+            chosen_weights: self.skel.maps.chosen_weights.as_fd().try_clone_to_owned()?,
+            unloaded_ns: variables.unloaded_ns,
+        })
     }
 }

@@ -4,7 +4,7 @@
 //! and every decision that it took. The events are told to the core library's policy of the same
 //! name, which must decide the same. Quanta outside the policy (tasks rescued, or bound to other
 //! cpus than the one that picked them) are events like any other: what they change is explained,
-//! and they are counted.
+//! and they are counted. Where the scheduler was loaded again, a policy begins anew that knows nothing.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -63,6 +63,8 @@ struct Task {
 
 /// The core's policy beside the recording.
 struct Replay {
+    /// As the recording names it.
+    spec: String,
     policy: Box<dyn Policy + Send>,
     errors: ServiceErrors,
     quantum_ns: Nanos,
@@ -72,6 +74,7 @@ struct Replay {
     cpus: Vec<Option<u32>>,
     picks: u64,
     away: u64,
+    reloads: u64,
 }
 
 impl Replay {
@@ -84,12 +87,10 @@ impl Replay {
         };
         let cpus: usize = cpus.parse().context("the number of cpus")?;
         let quantum_ns: Nanos = quantum_ns.parse().context("the length of a quantum")?;
-        ensure!((1..=Setup::MAX_CPUS).contains(&cpus), "{cpus} cpus");
         ensure!(quantum_ns > 0, "a quantum of 0 ns");
-        // WFQ for several cpus, which is what the kernel has, is called MFQ in the core.
-        let policy = if policy == "wfq" { "mfq" } else { policy };
         Ok(Replay {
-            policy: central::build(policy, &Setup::new(cpus, quantum_ns))?,
+            spec: policy.to_owned(),
+            policy: build(policy, cpus, quantum_ns)?,
             errors: ServiceErrors::new(cpus),
             quantum_ns,
             now_ns: 0,
@@ -97,6 +98,7 @@ impl Replay {
             cpus: vec![None; cpus],
             picks: 0,
             away: 0,
+            reloads: 0,
         })
     }
 
@@ -117,6 +119,7 @@ impl Replay {
             ("charge", [task, charged, used]) => {
                 self.charge(number(task)?, charged.parse()?, used.parse()?)?;
             }
+            ("reload", [cpus]) => self.reload(number(cpus)? as usize)?,
             ("away", [task, _why]) => self.leave(number(task)?)?,
             ("return", [task, blocked, used]) => {
                 self.return_from_away(number(task)?, *blocked == "1", used.parse()?)?;
@@ -239,6 +242,16 @@ impl Replay {
         Ok(())
     }
 
+    fn reload(&mut self, cpus: usize) -> Result<()> {
+        self.note_all();
+        self.policy = build(&self.spec, cpus, self.quantum_ns)?;
+        self.errors = ServiceErrors::new(cpus);
+        self.cpus = vec![None; cpus];
+        self.tasks.iter_mut().for_each(|task| task.state = State::Unknown);
+        self.reloads += 1;
+        Ok(())
+    }
+
     /// Keeps the extremes of a task's service error.
     fn note(&mut self, task: u32) {
         let extremes = self.errors.extremes(TaskId(task));
@@ -247,17 +260,24 @@ impl Replay {
         worst.1 = worst.1.max(extremes.max.in_ns());
     }
 
-    fn report(&mut self) {
+    fn note_all(&mut self) {
         for task in 0..self.tasks.len() {
             let task = u32::try_from(task).expect("there are at most MAX_TASKS");
             if self.tasks[task as usize].state != State::Unknown {
                 self.note(task);
             }
         }
+    }
+
+    fn report(&mut self) {
+        self.note_all();
         let least = self.tasks.iter().map(|task| task.worst.0).fold(0.0, f64::min);
         let most = self.tasks.iter().map(|task| task.worst.1).fold(0.0, f64::max);
         let quanta = |ns: f64| ns / self.quantum_ns as f64;
         println!("{} decisions, all as the policy decides", self.picks);
+        if self.reloads > 0 {
+            println!("the scheduler was loaded again {} times", self.reloads);
+        }
         println!("{} quanta outside the policy (rescued, or bound to other cpus)", self.away);
         println!(
             "service error against GMS: {:.2} to {:.2} ms ({:.2} to {:.2} quanta)",
@@ -267,6 +287,13 @@ impl Replay {
             quanta(most)
         );
     }
+}
+
+fn build(policy: &str, cpus: usize, quantum_ns: Nanos) -> Result<Box<dyn Policy + Send>> {
+    ensure!((1..=Setup::MAX_CPUS).contains(&cpus), "{cpus} cpus");
+    // WFQ for several cpus, which is what the kernel has, is called MFQ in the core.
+    let policy = if policy == "wfq" { "mfq" } else { policy };
+    Ok(central::build(policy, &Setup::new(cpus, quantum_ns))?)
 }
 
 fn number(word: &str) -> Result<u32> {
@@ -316,6 +343,16 @@ mod tests {
     }
 
     #[test]
+    fn a_scheduler_that_was_loaded_again_knows_nothing() {
+        let before = ["3 pick 0 0", "9 reload 2", "9 add 0 1 100", "9 add 7 1 107", "9 wake 7"];
+        let after = ["10 wake 0", "10 pick 1 7", "11 pick 0 0", "12 charge 7 2 2"];
+        assert_eq!(replay(&[&TWO[..], &before, &after].concat()).unwrap(), None);
+        assert!(replay(&[&TWO[..], &["9 reload 1", "9 wake 0"]].concat()).is_err());
+        let other = replay(&[&TWO[..], &["9 reload 1", "9 pick 0 0"]].concat()).unwrap().unwrap();
+        assert!(other.contains("the policy none"), "{other}");
+    }
+
+    #[test]
     fn nonsense_is_an_error_and_no_panic() {
         for wrong in [
             "",
@@ -327,6 +364,8 @@ mod tests {
             "1 add 9999999999 1 1",
             "1 charge 0 1 1",
             "1 block",
+            "1 reload 0",
+            "1 reload 9999999",
             "1 return 0 0 0",
         ] {
             assert!(replay(&[wrong]).is_err(), "{wrong}");

@@ -275,6 +275,9 @@ s32 BPF_STRUCT_OPS(prorata_init_task, struct task_struct *p, struct scx_init_tas
 
 void BPF_STRUCT_OPS(prorata_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
+	/* It lives on: the scheduler is being unloaded. */
+	if (!unloaded_ns && !args->cancelled && !(p->flags & PF_EXITING))
+		unloaded_ns = bpf_ktime_get_ns();
 	task_end(p);
 }
 
@@ -335,9 +338,9 @@ static void set_or_get_weight(struct task_struct *p, struct weight_call *call)
 {
 	struct caller caller = {};
 	bool sets = call->weight != NIL, raises = false;
+	u32 id, chosen = call->weight;
 	u64 now = bpf_ktime_get_ns();
 	unsigned long flags;
-	u32 id;
 
 	if (sets) {
 		call->result = -EPERM;
@@ -351,10 +354,12 @@ static void set_or_get_weight(struct task_struct *p, struct weight_call *call)
 	/* A slot is given to another task only under the lock. */
 	id = slot_of(p);
 	if (id != NIL) {
-		call->result = sets ? choose_weight(p, id, call->weight, raises) : 0;
+		call->result = sets ? choose_weight(p, id, chosen, raises) : 0;
 		call->weight = task_weight(&slots[id], p);
 	}
 	unlock_irq(flags);
+	if (sets && !call->result)
+		remember_weight(p, chosen);
 }
 
 /* For the loader: `weight set` and `weight get`. */

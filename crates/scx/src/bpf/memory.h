@@ -95,6 +95,8 @@ static struct event __arena *events;
 
 /* For the loader: where they are in its memory. */
 u64 shared_address, counts_address, events_address;
+/* And when this load ended; 0 before. */
+u64 unloaded_ns;
 
 static u64 now_ns(void);
 static u64 quantum_ns(void);
@@ -110,6 +112,8 @@ const volatile bool recording;
 const volatile s32 loader;
 /* Cpus that could be plugged in: a task that is bound to none of them is allowed on so many. */
 const volatile u32 cpus_possible = 1;
+/* When the load before this one ended, if there was one. */
+const volatile u64 unscheduled_since_ns;
 /* Cpus in use, and their numbers among them: the policy numbers cpus 0, 1, 2 … */
 const volatile u32 cpus_in_use = 1;
 const volatile u16 index_of_cpu[MAX_CPUS];

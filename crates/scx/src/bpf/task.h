@@ -82,12 +82,27 @@ static bool can_run_on(const struct task_struct *p, s32 cpu)
 	       (!is_kept(p) || scx_bpf_task_cpu(p) == cpu);
 }
 
+/*
+ * Whose chosen weight a task has; NIL: its own. Children that came while nothing was loaded inherit
+ * when the scheduler is back: parents are told to us before their children.
+ */
+static u32 inherits_from(struct task_struct *p, bool forked)
+{
+	if (forked)
+		return slot_of(bpf_get_current_task_btf());
+	if (!unscheduled_since_ns || p->start_time < unscheduled_since_ns)
+		return NIL;
+	if (p->pid != p->tgid)
+		return slot_of(p->group_leader);
+	return slot_of(p->real_parent);
+}
+
 static s32 task_begin(struct task_struct *p, bool forked)
 {
-	struct task_struct *old, *own, *parent;
+	struct task_struct *old, *own;
 	struct slot __arena *slot;
 	struct task_ref *ref;
-	u32 id, parent_id = NIL;
+	u32 id, parent, chosen = 0;
 	unsigned long flags;
 
 	use_arena();
@@ -96,10 +111,9 @@ static s32 task_begin(struct task_struct *p, bool forked)
 	/* It is dead already; all it has to do is to switch away. */
 	if (!own)
 		return 0;
-	if (forked) {
-		parent = bpf_get_current_task_btf();
-		parent_id = slot_of(parent);
-	}
+	parent = inherits_from(p, forked);
+	if (parent == NIL)
+		chosen = remembered_weight(p);
 	lock_irq(flags);
 	id = take_slot();
 	if (id != NIL) {
@@ -109,9 +123,13 @@ static s32 task_begin(struct task_struct *p, bool forked)
 		slot->used_ns = 0;
 		slot->pid = p->pid;
 		slot->weight = 0;
-		slot->chosen_weight = parent_id == NIL ? 0 : slots[parent_id].chosen_weight;
+		if (parent != NIL)
+			chosen = slots[parent].chosen_weight;
+		slot->chosen_weight = chosen;
 	}
 	unlock_irq(flags);
+	if (parent != NIL && chosen)
+		remember_weight(p, chosen);
 	scx_bpf_task_set_dsq_vtime(p, ((u64)id + 1) & 0xffffffff);
 	ref = bpf_map_lookup_elem(&task_refs, &id);
 	if (id == NIL || !ref) {
