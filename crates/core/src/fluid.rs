@@ -264,6 +264,26 @@ impl Fluid {
         true
     }
 
+    /// `task` asks for `work_ns` more, as a part of the job that it asked for last if that is not
+    /// done. For tasks whose solo arrivals are not known, but what they ask for and when: none of it
+    /// is missed.
+    ///
+    /// # Panics
+    /// When there is nothing to do.
+    pub fn extend(&mut self, task: TaskId, work_ns: Nanos) {
+        assert!(work_ns > 0, "{task:?} asks for nothing");
+        self.end_what_is_done(task);
+        let known = &mut self.tasks[task.index()];
+        if let Some(job) = &mut known.waiting {
+            job.work_ns = job.work_ns.saturating_add(work_ns);
+        } else if known.backlogged {
+            known.due = end_of(known.due, work_ns);
+            self.finishes.update(task, known.finish());
+        } else {
+            self.arrive(task, work_ns);
+        }
+    }
+
     /// `task` wants nothing any more: its jobs end as they are, neither done nor missed.
     pub fn stop(&mut self, task: TaskId) {
         self.end_what_is_done(task);
@@ -452,10 +472,15 @@ impl Task {
     /// Puts `job` into service.
     fn begin(&mut self, job: Job) {
         self.asked_ns = job.asked_ns;
-        self.due = match job.work_ns {
-            Fluid::FOREVER => NEVER,
-            work_ns => self.base + (u128::from(work_ns) << 64),
-        };
+        self.due = end_of(self.base, job.work_ns);
+    }
+}
+
+/// The service at the end of `work_ns` that begin at `service`.
+fn end_of(service: u128, work_ns: Nanos) -> u128 {
+    match work_ns {
+        Fluid::FOREVER => NEVER,
+        work_ns => service.saturating_add(u128::from(work_ns) << 64),
     }
 }
 

@@ -120,6 +120,15 @@ impl Twin {
         }
     }
 
+    fn extend(&mut self, id: usize, work_ns: Nanos, now_ns: Nanos) {
+        self.end_job(id, &nothing());
+        match self.tasks[id].jobs.back_mut() {
+            None => assert!(self.arrive(id, work_ns, now_ns)),
+            Some(Job { left: Some(left), .. }) => *left += number(work_ns, 1),
+            Some(_) => {}
+        }
+    }
+
     fn arrive(&mut self, id: usize, work_ns: Nanos, now_ns: Nanos) -> bool {
         self.end_job(id, &nothing());
         let task = &mut self.tasks[id];
@@ -146,6 +155,7 @@ fn distance(service: &Number, error: ServiceError) -> f64 {
 #[derive(Clone, Copy, Debug)]
 enum Verb {
     Arrive(Nanos),
+    Extend(Nanos),
     SetWeight(u32),
     Stop,
 }
@@ -154,6 +164,7 @@ fn verb() -> impl Strategy<Value = Verb> {
     prop_oneof![
         8 => (1u64..40).prop_map(Verb::Arrive),
         1 => Just(Verb::Arrive(FOREVER)),
+        2 => (1u64..40).prop_map(Verb::Extend),
         2 => (1u32..40).prop_map(Verb::SetWeight),
         1 => (0u32..32, any::<u32>()).prop_map(|(shift, w)| Verb::SetWeight((w >> shift).max(1))),
         1 => Just(Verb::Stop),
@@ -184,6 +195,10 @@ proptest! {
                 Verb::Arrive(work_ns) => {
                     let accepted = fluid.arrive(id_of(id), work_ns);
                     prop_assert_eq!(accepted, twin.arrive(id, work_ns, now_ns));
+                }
+                Verb::Extend(work_ns) => {
+                    fluid.extend(id_of(id), work_ns);
+                    twin.extend(id, work_ns, now_ns);
                 }
                 Verb::SetWeight(of) => {
                     fluid.set_weight(id_of(id), weight(of));

@@ -125,7 +125,7 @@ pub struct JobCounts {
     /// Of those, the ones that are neither done nor being done: it came too late to ask for them. If
     /// it waits for other tasks, the periods of its timers that had passed when it came back.
     pub jobs_missed: u64,
-    /// What the ideal has done of those.
+    /// What the ideal has done of those; 0 if the task waits for others.
     pub ideal_jobs_done: u64,
     /// What was missed even in the ideal.
     pub ideal_jobs_missed: u64,

@@ -183,6 +183,7 @@ fn files_of_other_programs_run_unchanged() {
     let player = simulate(parse_rt_app(&read("rt-app/mp3-short.json"), &ignored).expect("mp3"));
     // AudioOut runs 5 ms every 30 ms, for 6 s.
     assert_eq!(player.groups[1].service.service_ns, 200 * 5_000_000);
+    assert_eq!(player.groups[1].service.ideal_ns, 200 * 5_000_000);
     let recorded = simulate(parse_recording(&read("hand-made.perf-sched.txt")).expect("recording"));
     assert_eq!(recorded.tasks.len(), 3);
 }
@@ -385,7 +386,7 @@ fn periods_that_passed_by_are_counted() {
 
 /// Two tasks that wake each other: alone each would wait for ever.
 #[test]
-fn who_waits_for_others_is_due_its_share_while_it_is_runnable() {
+fn who_waits_for_others_asks_when_it_does_so_in_the_schedule() {
     let text = r#"
         duration = "100ns"
         machine = { quantum = "10ns" }
@@ -401,8 +402,10 @@ fn who_waits_for_others_is_due_its_share_while_it_is_runnable() {
     let (outcome, _) = run(&parse_toml(text).expect("a workload"), "round-robin");
     let arrivals: Vec<Arrivals> = outcome.groups.iter().map(|group| group.arrivals).collect();
     assert_eq!(arrivals, [Arrivals::Solo, Arrivals::Observed, Arrivals::Observed]);
-    // One of the two is runnable at any time.
-    assert_eq!(outcome.tasks[0].service.ideal_ns, 50);
-    assert!(outcome.tasks[1].jobs.jobs_done > 0);
-    assert_eq!(outcome.tasks[1].jobs.jobs_missed, 0);
+    // They ask for 3 ns at 0, 13, 23, …, 93, each of which takes 6 ns with half of the cpu.
+    let ideal: Vec<Nanos> = outcome.tasks.iter().map(|task| task.service.ideal_ns).collect();
+    assert_eq!(ideal, [70, 15, 15]);
+    let received: Vec<Nanos> = outcome.tasks.iter().map(|t| t.service.service_ns).collect();
+    assert_eq!(received, [73, 15, 12]);
+    assert_eq!((outcome.tasks[1].jobs.jobs_done, outcome.tasks[1].jobs.jobs_missed), (5, 0));
 }

@@ -465,6 +465,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
                     if let Some(due_ns) = due_ns {
                         self.errors.late(task, due_ns, self.now_ns);
                     }
+                    self.errors.asks(task, length_ns, self.now_ns);
                     self.tasks[task.index()].left_ns = length_ns;
                     return Ok(go_on);
                 }

@@ -45,21 +45,21 @@ impl<'w> Yardstick<'w> {
     pub(super) fn remove(&mut self, task: TaskId, now_ns: Nanos) {
         match self {
             Yardstick::Gms(errors) => errors.remove(task, now_ns),
-            Yardstick::Fluid(demand) => demand.block(task, now_ns),
+            Yardstick::Fluid(demand) => demand.end_job(task, now_ns),
         }
     }
 
     pub(super) fn wake(&mut self, task: TaskId, now_ns: Nanos) {
         match self {
             Yardstick::Gms(errors) => errors.wake(task, now_ns),
-            Yardstick::Fluid(demand) => demand.wake(task, now_ns),
+            Yardstick::Fluid(demand) => demand.begin_job(task, now_ns),
         }
     }
 
     pub(super) fn block(&mut self, task: TaskId, now_ns: Nanos) {
         match self {
             Yardstick::Gms(errors) => errors.block(task, now_ns),
-            Yardstick::Fluid(demand) => demand.block(task, now_ns),
+            Yardstick::Fluid(demand) => demand.end_job(task, now_ns),
         }
     }
 
@@ -70,6 +70,16 @@ impl<'w> Yardstick<'w> {
                 demand.advance(now_ns);
                 demand.fluid.set_weight(task, weight);
             }
+        }
+    }
+
+    /// `task` comes to a run of `length_ns` in its program.
+    pub(super) fn asks(&mut self, task: TaskId, length_ns: Nanos, now_ns: Nanos) {
+        if let Yardstick::Fluid(demand) = self
+            && demand.observed(task)
+        {
+            demand.advance(now_ns);
+            demand.fluid.extend(task, length_ns);
         }
     }
 
@@ -281,6 +291,10 @@ impl<'w> Demand<'w> {
     #[inline]
     fn record(&mut self) {
         while let Some(job) = self.fluid.completed() {
+            // What is observed are runs, of which a job may have several.
+            if self.observed(job.task) {
+                continue;
+            }
             let group = self.solos[job.task.index()].group;
             let response_ns = job.response_ns();
             self.responses.record(job.task, group, |of| of.ideal.record(response_ns));
@@ -291,20 +305,9 @@ impl<'w> Demand<'w> {
         self.arrivals[self.solos[task.index()].group as usize] == Arrivals::Observed
     }
 
-    fn wake(&mut self, task: TaskId, now_ns: Nanos) {
-        if self.observed(task) {
-            self.advance(now_ns);
-            self.fluid.arrive(task, Fluid::FOREVER);
-        }
+    /// `task` begins a job in the schedule, unless that was due before.
+    fn begin_job(&mut self, task: TaskId, now_ns: Nanos) {
         self.jobs[task.index()].asked_ns.get_or_insert(now_ns);
-    }
-
-    fn block(&mut self, task: TaskId, now_ns: Nanos) {
-        if self.observed(task) {
-            self.advance(now_ns);
-            self.fluid.stop(task);
-        }
-        self.end_job(task, now_ns);
     }
 
     /// If `task` is doing a job, it has done it.
@@ -323,11 +326,12 @@ impl<'w> Demand<'w> {
             true => jobs.missed,
             false => jobs.asked.saturating_sub(jobs.done + doing),
         };
+        let ideal_done = if self.observed(task) { 0 } else { self.fluid.jobs_done(task) };
         Counts {
             asked: jobs.asked.max(jobs.done + missed + doing),
             done: jobs.done,
             missed,
-            ideal_done: self.fluid.jobs_done(task),
+            ideal_done,
             ideal_missed: self.fluid.jobs_missed(task),
         }
     }

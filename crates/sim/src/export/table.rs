@@ -12,8 +12,8 @@ const MAX_GROUPS: usize = 40;
 const NAME: usize = 20;
 
 /// What stands below the tables if a group is marked in them.
-const MARK: &str =
-    "* waits for other tasks: its ideal follows the schedule, since alone it would ask for nothing";
+const MARK: &str = "* waits for other tasks: it asks for work when it does so in the \
+    schedule; alone it never would";
 
 /// What `policy` made of a workload: a line a group, and what the machine did.
 #[must_use]
@@ -129,7 +129,7 @@ fn mark(out: &mut String, outcome: &Outcome) {
     }
 }
 
-/// The name of a group, and a mark if its ideal follows the schedule.
+/// The name of a group, and a mark if it asks as in the schedule.
 fn label(group: &GroupOutcome) -> String {
     match group.arrivals {
         Arrivals::Solo => group.name.clone(),

@@ -211,8 +211,8 @@ pub enum Missed {
 pub enum Arrivals {
     /// The task asks for what it would ask for if it ran alone.
     Solo,
-    /// It waits for other tasks, so that alone it would ask for nothing: it asks for work as long
-    /// as it is runnable in the schedule.
+    /// It waits for other tasks, so that alone it would ask for nothing: it asks for each of its
+    /// runs when it comes to it in the schedule.
     Observed,
 }
 
