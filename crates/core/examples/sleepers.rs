@@ -4,6 +4,7 @@
 //! ```text
 //! cargo run --release -p prorata --example sleepers -- table [POLICY …]
 //! cargo run --release -p prorata --example sleepers -- mixes COUNT SEED [POLICY …]
+//! cargo run --release -p prorata --example sleepers -- show SEED [POLICY …]
 //! ```
 
 use std::env;
@@ -86,6 +87,10 @@ impl Random {
         (z ^ (z >> 31)) % limit
     }
 
+    fn index(&mut self, limit: u64) -> usize {
+        usize::try_from(self.below(limit)).expect("small")
+    }
+
     /// Up to 1000, of any order with equal probability.
     fn weight(&mut self) -> u32 {
         let order = self.below(10);
@@ -95,7 +100,7 @@ impl Random {
 
 fn mix(seed: u64) -> Case {
     let mut random = Random(seed.wrapping_mul(0x1234_5678_9abc_def1));
-    let cpus = [1, 1, 2, 2, 3, 4, 6, 8][random.below(8) as usize];
+    let cpus = [1, 1, 2, 2, 3, 4, 6, 8][random.index(8)];
     let (hogs, sleepers) = (1 + random.below(12), 1 + random.below(12));
     let mut demands = Vec::new();
     for _ in 0..hogs {
@@ -140,29 +145,28 @@ fn simulate(
     (results, machine.waits_ns)
 }
 
+fn extremes<'a>(results: impl Iterator<Item = &'a Result>) -> (f64, f64) {
+    results.fold((0.0, 0.0), |(low, high), r| (low.min(r.behind), high.max(r.ahead)))
+}
+
+#[allow(clippy::cast_precision_loss)]
 fn row(entry: &Entry, sleepers: Sleepers, case: &Case, end_ns: Nanos) {
     let (results, waits_ns) = simulate(entry, sleepers, case, end_ns);
-    let behind = results.iter().map(|r| r.behind).fold(0.0, f64::min);
-    let ahead = results.iter().map(|r| r.ahead).fold(0.0, f64::max);
-    let hog = |r: &&Result| r.asked == 0;
-    let hogs_behind = results.iter().filter(hog).map(|r| r.behind).fold(0.0, f64::min);
-    let hogs_ahead = results.iter().filter(hog).map(|r| r.ahead).fold(0.0, f64::max);
-    let served: f64 = results.iter().filter(|r| r.asked > 0).map(|r| r.served_ns as f64).sum();
-    let ideal: f64 = results.iter().filter(|r| r.asked > 0).map(|r| r.ideal_ns).sum();
-    let mut waits: Vec<Nanos> = waits_ns
-        .iter()
-        .zip(&results)
-        .filter(|(_, r)| r.asked > 0)
-        .flat_map(|(w, _)| w.iter().copied())
-        .collect();
+    let (behind, ahead) = extremes(results.iter());
+    let (hogs_behind, hogs_ahead) = extremes(results.iter().filter(|r| r.asked == 0));
+    let sleepers_of = || results.iter().filter(|r| r.asked > 0);
+    let served: f64 = sleepers_of().map(|r| r.served_ns as f64).sum();
+    let ideal: f64 = sleepers_of().map(|r| r.ideal_ns).sum();
+    let asked = waits_ns.iter().zip(&results).filter(|(_, r)| r.asked > 0);
+    let mut waits: Vec<Nanos> = asked.flat_map(|(waits, _)| waits.iter().copied()).collect();
     waits.sort_unstable();
-    let p99 = waits.get(waits.len() * 99 / 100).copied().unwrap_or(0);
+    let p99_ms = waits.get(waits.len() * 99 / 100).map_or(0.0, |&ns| ns as f64 / 1e6);
     println!(
-        "{:12} {:6} served {:6.2}% p99 {:7.3} ms  all {behind:8.2}..{ahead:<7.2} hogs {hogs_behind:8.2}..{hogs_ahead:<7.2}",
+        "{:12} {:6} served {:6.2} % p99 {p99_ms:7.3} ms  all {behind:8.2}..{ahead:<7.2} hogs \
+         {hogs_behind:8.2}..{hogs_ahead:<7.2}",
         entry.name,
         format!("{sleepers:?}"),
         100.0 * served / ideal,
-        p99 as f64 / 1e6
     );
 }
 
@@ -171,84 +175,93 @@ fn chosen(names: &[String]) -> Vec<&'static Entry> {
     REGISTRY.iter().filter(wanted).collect()
 }
 
+/// Who is how far off in one mix.
+#[allow(clippy::cast_precision_loss)]
+fn show(seed: u64, entry: &Entry) {
+    const END_NS: Nanos = 5_000 * MS;
+    let case = mix(seed);
+    let (results, _) = simulate(entry, Sleepers::Turns, &case, END_NS);
+    println!("{}, {} cpus, {}", entry.name, case.1, case.0);
+    for (demand, r) in case.2.iter().zip(&results) {
+        let of_a_cpu = |ns: f64| ns / END_NS as f64;
+        println!(
+            "weight {:5} runs {:7.3} of {:7.3} ms: received {:.3} cpus, ideal {:.3}: {:7.2}..{:.2} \
+             quanta, missed {} ({})",
+            demand.weight,
+            demand.run_ns as f64 / 1e6,
+            demand.period_ns as f64 / 1e6,
+            of_a_cpu(r.served_ns as f64),
+            of_a_cpu(r.ideal_ns),
+            r.behind,
+            r.ahead,
+            r.missed,
+            r.ideal_missed,
+        );
+    }
+}
+
+/// The largest distances in `count` mixes.
+fn campaign(count: u64, first: u64, entry: &Entry) {
+    let mut worst: [Vec<(f64, u64)>; 2] = Default::default();
+    for seed in first..first + count {
+        let case = mix(seed);
+        if case.1 > 1 && !entry.multiprocessor {
+            continue;
+        }
+        let (results, _) = simulate(entry, Sleepers::Turns, &case, 5_000 * MS);
+        let (behind, ahead) = extremes(results.iter());
+        worst[usize::from(case.1 > 1)].push((ahead.max(-behind), seed));
+        if (seed - first + 1).is_multiple_of(100) {
+            eprintln!("{}: {} of {count} mixes", entry.name, seed - first + 1);
+        }
+    }
+    for (mut found, cpus) in worst.into_iter().zip(["one cpu", "2 to 8 cpus"]) {
+        found.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let Some(last) = found.len().checked_sub(1) else { continue };
+        let at = |part: usize| found[last * part / 100].0;
+        println!(
+            "{:12} {cpus:11} {:4} mixes: median {:6.2}, 90 % {:6.2}, worst {:6.2} (seed {})",
+            entry.name,
+            found.len(),
+            at(50),
+            at(90),
+            at(100),
+            found[last].1,
+        );
+    }
+}
+
+fn number(arguments: &[String], at: usize) -> u64 {
+    arguments.get(at).and_then(|word| word.parse().ok()).unwrap_or_else(|| {
+        eprintln!("argument {} is to be a number", at + 1);
+        std::process::exit(2)
+    })
+}
+
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
         Some("table") => {
             for case in table() {
                 println!("{}", case.0);
-                for entry in chosen(&arguments[1..]) {
-                    if case.1 == 1 || entry.multiprocessor {
-                        row(entry, Sleepers::Paper, &case, 20_000 * MS);
-                        row(entry, Sleepers::Turns, &case, 20_000 * MS);
-                    }
-                }
-            }
-        }
-        Some("show") => {
-            let case = mix(arguments[1].parse().expect("a number"));
-            let total: u32 = case.2.iter().map(|d| d.weight).sum();
-            println!("{} cpus, weight {total}", case.1);
-            for entry in chosen(&arguments[2..]) {
-                let (results, waits) = simulate(entry, Sleepers::Turns, &case, 5_000 * MS);
-                for ((demand, r), waits) in case.2.iter().zip(&results).zip(waits) {
-                    println!(
-                        "weight {:5} share {:5.2} asks {:5.2} ({:6.3}/{:6.3} ms) served {:5.2} ideal {:5.2}: {:7.2}..{:<7.2} missed {} ({}) mean wait {:.2}",
-                        demand.weight,
-                        f64::from(demand.weight) * case.1 as f64 / f64::from(total),
-                        demand.run_ns as f64 / demand.period_ns as f64,
-                        demand.run_ns as f64 / 1e6,
-                        demand.period_ns as f64 / 1e6,
-                        r.served_ns as f64 / 5e9,
-                        r.ideal_ns / 5e9,
-                        r.behind,
-                        r.ahead,
-                        r.missed,
-                        r.ideal_missed,
-                        waits.iter().sum::<u64>() as f64 / waits.len() as f64 / 1e6,
-                    );
+                let fits = |entry: &&&Entry| case.1 == 1 || entry.multiprocessor;
+                for entry in chosen(&arguments[1..]).iter().filter(fits) {
+                    row(entry, Sleepers::Paper, &case, 20_000 * MS);
+                    row(entry, Sleepers::Turns, &case, 20_000 * MS);
                 }
             }
         }
         Some("mixes") => {
-            let count: u64 = arguments[1].parse().expect("a number");
-            let seed: u64 = arguments[2].parse().expect("a number");
-            for entry in chosen(&arguments[3..]) {
-                let mut all = Vec::new();
-                for seed in seed..seed + count {
-                    let case = mix(seed);
-                    if case.1 > 1 && !entry.multiprocessor {
-                        continue;
-                    }
-                    let (results, _) = simulate(entry, Sleepers::Turns, &case, 5_000 * MS);
-                    let worst = results.iter().map(|r| r.ahead.max(-r.behind)).fold(0.0, f64::max);
-                    all.push((worst, seed, case.1));
-                }
-                for many in [false, true] {
-                    let mut some: Vec<_> =
-                        all.iter().filter(|x| (x.2 > 1) == many).copied().collect();
-                    if some.is_empty() {
-                        continue;
-                    }
-                    some.sort_by(|a, b| a.0.total_cmp(&b.0));
-                    let at = |part: usize| some[(some.len() - 1) * part / 100].0;
-                    println!(
-                        "{:12} {} cpus {:4} mixes: median {:6.2} p90 {:6.2} worst {:6.2} {:?}",
-                        entry.name,
-                        if many { "n" } else { "1" },
-                        some.len(),
-                        at(50),
-                        at(90),
-                        at(100),
-                        some.iter()
-                            .rev()
-                            .take(4)
-                            .map(|x| (x.1, x.2, (x.0 * 10.0).round() / 10.0))
-                            .collect::<Vec<_>>()
-                    );
-                }
-            }
+            let (count, seed) = (number(&arguments, 1), number(&arguments, 2));
+            chosen(&arguments[3..]).iter().for_each(|entry| campaign(count, seed, entry));
         }
-        _ => eprintln!("table or mixes COUNT SEED, and perhaps policies"),
+        Some("show") => {
+            let seed = number(&arguments, 1);
+            chosen(&arguments[2..]).iter().for_each(|entry| show(seed, entry));
+        }
+        _ => {
+            eprintln!("table [POLICY …], mixes COUNT SEED [POLICY …] or show SEED [POLICY …]");
+            std::process::exit(2);
+        }
     }
 }

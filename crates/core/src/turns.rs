@@ -12,16 +12,20 @@
 //! * When the policy picks a task that waits, the task has its **turn**: one quantum on the cpu. A
 //!   task that blocks within its turn keeps as credit what it was charged for and did not use.
 //! * A task that wakes with credit is **ready**: it runs *on credit*, at once. It takes an idle cpu,
-//!   or else interrupts one. Of several such tasks the first to wake is the first to run; on credit
-//!   nobody is interrupted.
-//! * A task whose turn was **interrupted** goes on with the rest of it on the same cpu as soon as no
-//!   ready task wants that cpu. It goes on elsewhere if another cpu would idle, or turns to the next
-//!   turn when it has been interrupted for a quantum.
-//! * A task stays in the policy's queue while it waits *and while its credit is below the cap*, also
-//!   when it sleeps or runs on credit. If the policy picks it while it sleeps, the turn is
+//!   or else interrupts one. Several such tasks run in turn, a [quarter](RUN_PART) of a quantum each;
+//!   on credit nobody is interrupted.
+//! * Under a policy that counts turns, a task whose turn was **interrupted** goes on with the rest of
+//!   it on the same cpu as soon as no ready task wants that cpu, or on the next cpu that would turn to
+//!   a new turn. Under one that goes by virtual time, its turn ends: it is charged for what it used,
+//!   and waits.
+//! * On several cpus, a task that is worth nearly a whole cpu is not interrupted, and keeps its cpu
+//!   between its turns: it could never make up for it.
+//! * A task is in the policy's queue while it wants a cpu, *and while its credit is below the cap*,
+//!   also when it sleeps. If the policy picks it while it sleeps, the turn is
 //!   **consumed**: charged, nobody runs, a quantum is added to its credit, and the cpu picks again.
 //!   If the policy picks it while it runs on credit, this run continues as the turn.
-//! * A task whose credit is full leaves the policy's queue, and joins again when it uses some.
+//! * A task that sleeps leaves the policy's queue when its credit is full, and joins again when it
+//!   wakes.
 //!
 //! Nobody in particular gains what a sleeper does not use: consumed turns stretch everybody's round
 //! alike. A task that never sleeps never has credit, so among such tasks nothing changes.
@@ -46,70 +50,84 @@
 //!      │                                    │ charge, credit used up   │
 //!      │  wake, credit            pick      │                          │
 //!      └───────────────► READY ──────► ON CREDIT ──────────────────────┘
-//!                        queued, ▲     queued, or picked
-//!                        or out  │     when its turn has come
+//!                        queued  ▲     queued, or picked
+//!                                │     when its turn has come
 //!                                └────────┘ charge, credit left
 //! ```
 //!
 //! The verbs, in words:
 //!
-//! * `wake`: READY if the credit is at least [`LEAST_PART`] of a quantum; else WAITING, and the
-//!   task joins the policy's queue if it is out.
-//! * `pick(cpu)`: (1) the first READY task starts on credit. (2) Else an INTERRUPTED task: the one
-//!   interrupted longest, if that is a quantum ago; else the one of this cpu. (3) Else the policy
-//!   picks for this cpu, until it names a task that WAITS, which starts its turn. If the task is
-//!   ASLEEP, the turn is consumed. If it is ON CREDIT on cpu c, it is on its turn there from now on,
-//!   and what was interrupted on c goes on here, if anything was. (4) If the policy names nobody,
-//!   the task that was interrupted longest goes on here.
-//! * A run on credit takes its length, at most a quantum, out of the credit when it starts, so that
-//!   the credit is not full and the task joins the policy's queue if it was out. What it does not
-//!   use is given back.
-//! * `charge`, a run on credit: with the credit used up, INTERRUPTED if its turn has come, else
-//!   WAITING, or READY (as the first) if the credit is above a quantum; if it ends before (the task
-//!   blocks or yields) WAITING, and a turn that has come is charged for as if it were over.
-//! * `charge`, a run on a turn: INTERRUPTED if the cpu was asked to stop and a part of the turn is
-//!   left. Else the policy is charged: a whole quantum, or what was used ([`Payment`]).
+//! * `wake`: the task joins the policy's queue if it is out. READY, behind those that are, if the
+//!   credit is at least [`LEAST_PART`] of a quantum; else WAITING.
+//! * `pick(cpu)`, one cpu: the first READY task starts on credit; else the INTERRUPTED task goes on;
+//!   else the next turn, below.
+//! * `pick(cpu)`, several cpus: (1) if no INTERRUPTED task is this cpu's, the next turn is found, and
+//!   its task is INTERRUPTED before it has begun. (2) If this cpu's INTERRUPTED task is worth nearly a
+//!   whole cpu, it goes on. (3) Else the first READY task starts on credit. (4) Else this cpu's
+//!   INTERRUPTED task goes on if it has begun, else the one that was interrupted first, of all cpus.
+//!   (If nobody is READY or INTERRUPTED before, this comes to: the next turn begins.)
+//! * The next turn: the policy picks for this cpu, until it names a task that WAITS or is READY: that
+//!   is picked, and has a quantum. If the task is ASLEEP, the turn is consumed. If it is ON CREDIT on
+//!   cpu c, it is on its turn there from now on, and what was interrupted on c goes on here, if
+//!   anything was.
+//! * A run on credit takes its length, at most [`RUN_PART`] of a quantum, out of the credit when it
+//!   starts; what it does not use is given back.
+//! * `charge`, a run on credit that lasted its length: INTERRUPTED if its turn has come, else READY,
+//!   behind the others, with the rest of its credit, or WAITING if there is too little. If it ended
+//!   before (the task blocks or yields) WAITING, and a turn that has come is over.
+//! * `charge`, a run on a turn: INTERRUPTED if the cpu was asked to stop, at least [`LEAST_PART`] of
+//!   the turn is left, and the policy counts turns ([`Payment::whole`]). Else the policy is charged:
+//!   a whole quantum, or what was used.
 //! * `block`: an INTERRUPTED task's turn ends; a task whose credit is full leaves the queue.
 //! * `interrupt`: while more tasks are READY than cpus were asked to stop: the cpu on a turn whose
-//!   task has the least weight, unless that task is worth a whole cpu.
+//!   task has the least weight, unless that task is worth nearly a whole cpu.
+//! * Worth nearly a whole cpu: the k running tasks that are heavier have a cpu each; of the other
+//!   P − k, its part by weight of all that are queued is at least [three quarters](NEARLY) of a cpu.
 //!
 //! # Cpus
 //!
 //! The policy knows its cpus as *slots*: a cpu has a slot, and the slot has the task that the policy
 //! runs there. When a task goes on with its turn on another cpu, the two cpus exchange their slots, so
 //! that for the policy nothing happens. A cpu that turns to a ready task between two turns lets its
-//! slot pick all the same, so that no slot keeps a task from the others that it does not run; the turn
-//! so begun is the first to go on, on any cpu.
+//! slot pick all the same, so that no slot keeps a task from the others that it does not run (GR3MP's
+//! slots hold their last task until they pick).
 //!
 //! # What holds, and why
 //!
-//! Let A(t) be what the policy charged a task for up to t, S(t) its service, C(t) ≤ K its credit, K
-//! the cap, L(t) what lapsed, q a quantum, and B(t) < q what it has used of a turn that is not
-//! charged for yet.
+//! Let A(t) be what the policy charged a task for up to t, S(t) its service, C(t) ≤ K its credit and
+//! what its run on credit may still use, K the cap, L(t) what lapsed, q a quantum, and B(t) ≤ q what
+//! it has used of a turn that is not charged for yet.
 //!
-//! 1. *Service against payments*: S = A − C − L + B at every instant. Each event keeps the equation: a
-//!    run on credit moves its length from C to S; the end of a turn adds to A what it moves from B to
-//!    S and C; a consumed turn adds q to A and to C, or to L as far as C would pass K.
-//!    So a task receives over any time at most what it is paid then, plus K + q: *nobody gains by
-//!    sleeping*.
-//! 2. *Nothing lapses that was needed*: something lapses only while C = K. From such an instant the
-//!    task can use K at once, and at once is as early as an ideal that gives nothing for sleeping.
-//!    So S is behind the ideal by at most what A is behind it over the time since C was full last.
-//! 3. *A job's lateness*: a job not longer than its task's credit waits only for the runs on credit
-//!    before it; on one cpu at most for the sum of the others' credits, which is K for each of them.
-//! 4. *What others lose*: ready tasks run ahead of turns for no longer than their credit, and credit
-//!    comes from turns. Over any time, cpus run on credit at most what the sleepers were charged for
-//!    then plus K for each. So a round of the policy is delayed by at most K for each sleeper,
-//!    and a task that never sleeps is behind by at most its policy's own bound plus its share of
-//!    that, plus, on several cpus, one interruption, which lasts a quantum and the time to the next
-//!    end of a turn.
-//! 5. *Picks*: each consumed turn adds a quantum to a credit or fills it, and a task with full credit
-//!    is not in the queue. So a `pick` asks the policy at most ⌈K/q⌉ times for each queued
-//!    sleeper plus once for each task on credit plus once; over any time at most once for each turn, each
-//!    quantum used on credit, and each run on credit, besides.
+//! 1. *Service against payments*: S = A − C − L + B at every instant, and L = 0 under a policy that
+//!    goes by virtual time. Each event keeps the equation: a run on credit moves its length from C to
+//!    S; a turn moves what it uses to B and S; its end moves B to A, and the rest of a whole quantum
+//!    to A and C; a consumed turn adds as much to A as to C, but for what would pass K, which
+//!    goes to L, or under virtual time is not charged. So over any time a task receives at most
+//!    what it is charged for then, plus K + q: *nobody gains by sleeping*.
+//! 2. *Nothing lapses that was needed*: something lapses only when C = K. The task can use K from then
+//!    on, at once, and an ideal that gives nothing for sleeping does not give it more. So S is behind
+//!    by at most what A is behind over the time since C was full last.
+//! 3. *A job's lateness*, on one cpu: a job not longer than its task's credit c waits for each other
+//!    task that is awake with credit at most a quarter of a quantum each time that it runs itself,
+//!    so ⌈4c/q⌉ times, and not at all if there is no such task. On several cpus it waits besides for a
+//!    cpu that is not needed, or for its turn.
+//! 4. *What others lose*: tasks run on credit over any time at most what they are charged for then,
+//!    plus K each. So on one cpu a turn is delayed, against the policy's own order of turns, by at
+//!    most K for each sleeper, and its task is behind by its share of that, besides the policy's
+//!    own bound (as far as that holds when tasks come and go). On several cpus tasks that share a
+//!    cpu with others are delayed more, by those that are not interrupted.
+//! 5. *Picks*: each consumed turn adds a quantum to a credit or fills it, and a task whose credit is
+//!    full is not in the queue until it has used some. So a `pick` asks the policy at most ⌈K/q⌉
+//!    times for each sleeper whose credit is not full, once for each task on credit, and once more;
+//!    over any time, besides the turns, once for each quantum used on credit and twice a wake-up.
 //!
-//! *Cost*: O(1) beside the policy's for `wake`, `block`, `charge` and each of its picks; `interrupt`
-//! O(P). 56 bytes a task. Nothing allocates but `add`.
+//! The shares that hogs have of what sleepers leave are the policy's affair. On one cpu they are within
+//! its bounds in all that was tried (`examples/sleepers.rs`). On several cpus tasks are entitled to a
+//! whole cpu or not from one instant to the next as sleepers come and go, and policies know of it at
+//! the ends of turns: hogs that are capped now and then drift from their ideal.
+//!
+//! *Cost*: O(1) beside the policy's for `wake`, `block`, `charge` and each of its picks; `interrupt`, and
+//! `pick` while somebody is ready or interrupted, O(P). 48 bytes a task. Nothing allocates but `add`.
 
 use alloc::vec::Vec;
 
@@ -127,7 +145,7 @@ pub struct Payment {
 
 impl Payment {
     /// For policies that go by virtual time: a task is charged for what it uses, and gets its
-    /// credit from consumed turns alone.
+    /// credit from consumed turns alone, which are charged for as far as they add to it.
     pub const USE: Payment = Payment { whole: false, cap_quanta: 2 };
 
     /// For policies that count turns: a turn is a quantum. There must be room for what a task is
@@ -140,6 +158,13 @@ impl Payment {
 
 /// Less than this part of a quantum is not worth a run: it stays on the account.
 pub const LEAST_PART: Nanos = 64;
+
+/// A run on credit lasts at most this part of a quantum, after which it is the next one's turn to run
+/// on credit: a job of 9 ms would else make one that comes every millisecond miss most of its own.
+pub const RUN_PART: Nanos = 4;
+
+/// What is nearly a whole cpu: so many parts of so many.
+pub const NEARLY: (u64, u64) = (3, 4);
 
 const NIL: u32 = u32::MAX;
 
@@ -172,8 +197,6 @@ struct Task {
     run_ns: Nanos,
     /// What is left of its turn, if it is picked.
     turn_ns: Nanos,
-    /// While it is interrupted: since when; 0 if its turn has not begun.
-    since_ns: Nanos,
     weight: u32,
     /// The cpu that runs it, or whose slot has it while it is interrupted.
     cpu: u32,
@@ -186,7 +209,6 @@ impl Task {
         credit_ns: 0,
         run_ns: 0,
         turn_ns: 0,
-        since_ns: 0,
         weight: 0,
         cpu: NIL,
         state: State::Asleep,
@@ -213,6 +235,8 @@ pub struct Turns<P> {
     quantum_ns: Nanos,
     cap_ns: Nanos,
     least_ns: Nanos,
+    /// The longest run on credit.
+    share_ns: Nanos,
     whole: bool,
     tasks: Vec<Task>,
     cpus: Vec<Cpu>,
@@ -223,7 +247,7 @@ pub struct Turns<P> {
     ready_count: usize,
     /// Cpus that are stopping.
     stopping: usize,
-    /// The interrupted tasks: those whose turn has not begun, then by age.
+    /// The interrupted tasks, the first to be so first.
     interrupted: Option<TaskId>,
     /// The weight of all tasks in the policy's queue.
     queued_weight: u64,
@@ -240,6 +264,7 @@ impl<P: Policy> Turns<P> {
             quantum_ns: setup.quantum_ns,
             cap_ns: setup.quantum_ns * payment.cap_quanta,
             least_ns: (setup.quantum_ns / LEAST_PART).max(1),
+            share_ns: (setup.quantum_ns / RUN_PART).max(1),
             whole: payment.whole,
             tasks: Vec::new(),
             cpus: (0..cpus).map(cpu).collect(),
@@ -256,6 +281,12 @@ impl<P: Policy> Turns<P> {
     #[must_use]
     pub fn credit_ns(&self, task: TaskId) -> Nanos {
         self.tasks[task.index()].credit_ns
+    }
+
+    /// The policy that decides when tasks are paid.
+    #[must_use]
+    pub fn inner(&self) -> &P {
+        &self.policy
     }
 
     fn give(&mut self, task: TaskId, pay_ns: Nanos) {
@@ -291,15 +322,11 @@ impl<P: Policy> Turns<P> {
     }
 
     /// The turn of `task`, which `cpu`'s slot has, is to go on later.
-    fn suspend(&mut self, cpu: CpuId, task: TaskId, since_ns: Nanos) {
+    fn suspend(&mut self, cpu: CpuId, task: TaskId) {
         let known = &mut self.tasks[task.index()];
         debug_assert_eq!((known.place, self.cpus[cpu].held), (Place::Picked, task.0));
         known.state = State::Interrupted;
-        known.since_ns = since_ns;
         self.links.push(&mut self.interrupted, task);
-        if since_ns == 0 {
-            self.interrupted = Some(task);
-        }
     }
 
     /// The turn of `task`, which does not run, is over: the policy is charged for it.
@@ -319,24 +346,14 @@ impl<P: Policy> Turns<P> {
         }
     }
 
-    fn start_on_credit(&mut self, cpu: CpuId, task: TaskId, now_ns: Nanos) -> TaskId {
+    fn start_on_credit(&mut self, cpu: CpuId, task: TaskId) -> TaskId {
         self.unready(task);
         let known = &mut self.tasks[task.index()];
-        known.run_ns = known.credit_ns.min(self.quantum_ns);
+        known.run_ns = known.credit_ns.min(self.share_ns);
         known.credit_ns -= known.run_ns;
         known.state = State::OnCredit;
         known.cpu = u32::try_from(cpu).expect("below 2^16");
-        let place = known.place;
         self.cpus[cpu].running = task.0;
-        if place == Place::Out {
-            self.join(task, now_ns);
-        }
-        if self.cpus.len() > 1
-            && self.cpus[cpu].held == NIL
-            && let Some(next) = self.next_turn(cpu, now_ns)
-        {
-            self.suspend(cpu, next, 0);
-        }
         task
     }
 
@@ -355,7 +372,7 @@ impl<P: Policy> Turns<P> {
             let known = &mut self.tasks[task.index()];
             debug_assert_eq!(known.place, Place::Queued);
             match known.state {
-                State::Asleep | State::Ready => self.consume(task, now_ns),
+                State::Asleep => self.consume(task, now_ns),
                 State::OnCredit => {
                     (known.place, known.turn_ns) = (Place::Picked, self.quantum_ns);
                     let there = known.cpu as usize;
@@ -369,6 +386,11 @@ impl<P: Policy> Turns<P> {
                     }
                 }
                 _ => {
+                    if known.state == State::Ready {
+                        known.state = State::Waiting;
+                        self.unready(task);
+                    }
+                    let known = &mut self.tasks[task.index()];
                     debug_assert_eq!(known.state, State::Waiting);
                     (known.place, known.turn_ns) = (Place::Picked, self.quantum_ns);
                     known.cpu = u32::try_from(cpu).expect("below 2^16");
@@ -380,10 +402,12 @@ impl<P: Policy> Turns<P> {
         None
     }
 
-    /// The turn of `task`, which sleeps or is ready, adds to its credit.
+    /// The turn of `task`, which sleeps, adds to its credit.
     fn consume(&mut self, task: TaskId, now_ns: Nanos) {
-        self.give(task, self.quantum_ns);
-        self.policy.charge(task, self.quantum_ns, now_ns);
+        let room_ns = self.cap_ns - self.tasks[task.index()].credit_ns;
+        let pay_ns = self.quantum_ns.min(room_ns);
+        self.give(task, pay_ns);
+        self.policy.charge(task, if self.whole { self.quantum_ns } else { pay_ns }, now_ns);
         if self.tasks[task.index()].credit_ns == self.cap_ns {
             self.leave(task, now_ns);
         }
@@ -423,32 +447,50 @@ impl<P: Policy> Turns<P> {
         self.take_back(cpu)
     }
 
-    /// An interrupted task that shall go on on `cpu` now.
-    fn resume(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
-        let oldest = self.tasks[self.interrupted?.index()];
-        if now_ns - oldest.since_ns >= self.quantum_ns || oldest.since_ns == 0 {
-            return self.adopt(cpu);
+    /// `pick` where tasks are ready or interrupted, on several cpus.
+    fn pick_amid_others(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
+        let begun = self.cpus[cpu].held != NIL;
+        if !begun && let Some(task) = self.next_turn(cpu, now_ns) {
+            self.suspend(cpu, task);
         }
-        self.take_back(cpu)
+        let held = self.cpus[cpu].held;
+        let stays = held != NIL && self.needs_cpu(TaskId(held));
+        if let Some(task) = self.ready
+            && !stays
+        {
+            return Some(self.start_on_credit(cpu, task));
+        }
+        let task = if begun || stays { self.take_back(cpu) } else { self.adopt(cpu) }?;
+        Some(self.start_turn(cpu, task))
     }
 
-    /// The cpu where an interruption does the least harm: the lightest task on a turn. One that is
-    /// worth a whole cpu could never make up for it.
+    /// The cpu where an interruption does the least harm: the lightest task on a turn.
     fn victim(&self) -> Option<CpuId> {
+        let on_turn = |cpu: &Cpu| {
+            !cpu.stopping
+                && cpu.running != NIL
+                && self.tasks[cpu.running as usize].state == State::OnTurn
+        };
+        let turns = self.cpus.iter().enumerate().filter(|(_, cpu)| on_turn(cpu));
         let weight = |cpu: &Cpu| self.tasks[cpu.running as usize].weight;
-        let busy = || self.cpus.iter().enumerate().filter(|(_, cpu)| cpu.running != NIL);
-        let on_turn =
-            |cpu: &Cpu| !cpu.stopping && self.tasks[cpu.running as usize].state == State::OnTurn;
-        let turns = busy().filter(|(_, cpu)| on_turn(cpu));
-        let (cpu, least) = turns.map(|(i, cpu)| (i, weight(cpu))).min_by_key(|&(_, w)| w)?;
-        let heavier = busy().map(|(_, cpu)| weight(cpu)).filter(|&w| w > least);
+        let (cpu, _) = turns.min_by_key(|(_, cpu)| weight(cpu))?;
+        (!self.needs_cpu(TaskId(self.cpus[cpu].running))).then_some(cpu)
+    }
+
+    /// True if `task` is worth nearly a whole cpu, of several: it could not make up for an
+    /// interruption. (Heavier tasks that run have a cpu each.)
+    fn needs_cpu(&self, task: TaskId) -> bool {
+        if self.cpus.len() == 1 {
+            return false;
+        }
+        let own = self.tasks[task.index()].weight;
+        let running = self.cpus.iter().filter(|cpu| cpu.running != NIL);
+        let weights = running.map(|cpu| self.tasks[cpu.running as usize].weight);
+        let heavier = weights.filter(|&weight| weight > own);
         let (count, sum) = heavier.fold((0, 0), |(n, sum), w| (n + 1, sum + u64::from(w)));
         let cpus_left = (self.cpus.len() - count) as u64;
-        let first = self.tasks[self.ready?.index()];
-        let joining = if first.place == Place::Out { u64::from(first.weight) } else { 0 };
-        let others = (self.queued_weight + joining).saturating_sub(sum);
-        let is_whole = self.cpus.len() > 1 && u64::from(least) * cpus_left >= others;
-        (!is_whole).then_some(cpu)
+        let others = self.queued_weight.saturating_sub(sum);
+        u64::from(own) * cpus_left * NEARLY.1 >= others * NEARLY.0
     }
 
     /// `task` waits no longer, and is in the policy's queue or out of it.
@@ -476,10 +518,9 @@ impl<P: Policy> Turns<P> {
                 self.end_turn(task, now_ns);
             }
         } else if picked {
-            self.suspend(cpu, task, now_ns);
+            self.suspend(cpu, task);
         } else if self.tasks[task.index()].credit_ns >= self.least_ns {
             self.make_ready(task);
-            self.ready = Some(task);
         }
     }
 }
@@ -516,13 +557,13 @@ impl<P: Policy> Policy for Turns<P> {
     fn wake(&mut self, task: TaskId, now_ns: Nanos) {
         let known = &mut self.tasks[task.index()];
         debug_assert_eq!(known.state, State::Asleep);
-        if known.credit_ns >= self.least_ns {
-            self.make_ready(task);
-            return;
-        }
         known.state = State::Waiting;
+        let has_credit = known.credit_ns >= self.least_ns;
         if known.place == Place::Out {
             self.join(task, now_ns);
+        }
+        if has_credit {
+            self.make_ready(task);
         }
     }
 
@@ -537,14 +578,14 @@ impl<P: Policy> Policy for Turns<P> {
 
     fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
         self.stopping -= usize::from(core::mem::take(&mut self.cpus[cpu].stopping));
-        if let Some(task) = self.ready {
-            return Some(self.start_on_credit(cpu, task, now_ns));
+        if self.cpus.len() == 1 || self.ready.is_none() && self.interrupted.is_none() {
+            if let Some(task) = self.ready {
+                return Some(self.start_on_credit(cpu, task));
+            }
+            let task = self.take_back(cpu).or_else(|| self.next_turn(cpu, now_ns))?;
+            return Some(self.start_turn(cpu, task));
         }
-        let task = self
-            .resume(cpu, now_ns)
-            .or_else(|| self.next_turn(cpu, now_ns))
-            .or_else(|| self.adopt(cpu))?;
-        Some(self.start_turn(cpu, task))
+        self.pick_amid_others(cpu, now_ns)
     }
 
     fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
@@ -559,8 +600,9 @@ impl<P: Policy> Policy for Turns<P> {
         debug_assert_eq!(known.state, State::OnTurn);
         known.turn_ns = known.turn_ns.saturating_sub(used_ns);
         known.state = State::Waiting;
-        if self.cpus[cpu].stopping && known.turn_ns >= self.least_ns {
-            self.suspend(cpu, task, now_ns);
+        let goes_on = self.whole && known.turn_ns >= self.least_ns;
+        if goes_on && self.cpus[cpu].stopping {
+            self.suspend(cpu, task);
         } else {
             self.end_turn(task, now_ns);
         }

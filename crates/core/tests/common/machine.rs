@@ -41,6 +41,7 @@ struct Jobs<T> {
 
 /// The most quanta that a task was behind and ahead, and what else came of it.
 #[derive(Clone, Copy, Debug, Default)]
+#[allow(dead_code, reason = "not every test needs all of it")]
 pub(crate) struct Result {
     pub(crate) behind: f64,
     pub(crate) ahead: f64,
@@ -57,6 +58,7 @@ struct Run {
     slice_end_ns: Nanos,
 }
 
+#[allow(dead_code, reason = "not every test needs all of it")]
 pub(crate) struct Machine<P> {
     pub(crate) policy: P,
     quantum_ns: Nanos,
@@ -77,6 +79,7 @@ pub(crate) struct Machine<P> {
     pub(crate) decisions: u64,
 }
 
+#[allow(dead_code, reason = "not every test needs all of it")]
 impl<P: Policy> Machine<P> {
     /// All tasks are known and none is awake.
     pub(crate) fn new(mut policy: P, cpus: usize, quantum_ns: Nanos, demands: &[Demand]) -> Self {
@@ -123,6 +126,21 @@ impl<P: Policy> Machine<P> {
             result.ideal_missed = self.fluid[i].missed;
         }
         self.results.clone()
+    }
+
+    /// What a task has received by now.
+    pub(crate) fn served_ns(&self, id: u32) -> Nanos {
+        let index = id as usize;
+        let mut runs = self.runs.iter().flatten().filter(|run| run.task == index);
+        self.real[index].served + runs.next().map_or(0, |run| self.now_ns - run.since_ns)
+    }
+
+    /// A task has another weight from now on.
+    pub(crate) fn set_weight(&mut self, id: u32, new: u32) {
+        self.demands[id as usize].weight = new;
+        self.order.sort_by_key(|&i| core::cmp::Reverse(self.demands[i].weight));
+        self.fair_rates();
+        self.policy.set_weight(TaskId(id), weight(new), self.now_ns);
     }
 
     fn job_end_ns(&self, run: &Run) -> Nanos {

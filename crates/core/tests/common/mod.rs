@@ -4,6 +4,7 @@
 
 use prorata::{Policy, TaskId, Weight};
 
+pub(crate) mod machine;
 pub(crate) mod random;
 pub(crate) mod ticks;
 

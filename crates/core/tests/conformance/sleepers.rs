@@ -1,0 +1,347 @@
+//! Tasks that sleep and use their turns when they wake ([`Turns`]): service against payments, the
+//! distance from the fluid ideal, and cheats, which must gain nothing.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use prorata::policies::{Entry, REGISTRY, find};
+use prorata::{Checked, CpuId, Nanos, Policy, Setup, TaskId, Turns, Weight};
+
+use crate::common::machine::{Demand, Machine, Result};
+use crate::{Context, Random, on_all_cpus, watched};
+
+const MS: Nanos = 1_000_000;
+const QUANTUM_NS: Nanos = 5 * MS;
+
+/// A policy, and what it charged each task for.
+struct Paid<P> {
+    policy: P,
+    paid_ns: Vec<Nanos>,
+}
+
+impl<P: Policy> Policy for Paid<P> {
+    fn add(&mut self, task: TaskId, weight: Weight) {
+        self.paid_ns.resize(self.paid_ns.len().max(task.index() + 1), 0);
+        self.policy.add(task, weight);
+    }
+    fn remove(&mut self, task: TaskId, now_ns: Nanos) {
+        self.policy.remove(task, now_ns);
+    }
+    fn set_weight(&mut self, task: TaskId, weight: Weight, now_ns: Nanos) {
+        self.policy.set_weight(task, weight, now_ns);
+    }
+    fn wake(&mut self, task: TaskId, now_ns: Nanos) {
+        self.policy.wake(task, now_ns);
+    }
+    fn block(&mut self, task: TaskId, now_ns: Nanos) {
+        self.policy.block(task, now_ns);
+    }
+    fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
+        self.policy.pick(cpu, now_ns)
+    }
+    fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
+        self.paid_ns[task.index()] += used_ns;
+        self.policy.charge(task, used_ns, now_ns);
+    }
+}
+
+type Inner = Paid<crate::Watched>;
+
+fn turns(entry: &Entry, setup: &Setup) -> Turns<Inner> {
+    let policy = Paid { policy: watched(entry, setup), paid_ns: Vec::new() };
+    Turns::new(policy, setup, entry.payment)
+}
+
+fn sleepers(weight: u32, count: u32, run_us: u64, period_us: u64) -> Vec<Demand> {
+    let sleeper = |i: u32| Demand {
+        weight,
+        period_ns: period_us * 1000,
+        run_ns: run_us * 1000,
+        first_ns: period_us * 1000 * u64::from(i) / u64::from(count),
+    };
+    (0..count).map(sleeper).collect()
+}
+
+fn simulate(policy: impl Policy, cpus: usize, demands: &[Demand], end_ns: Nanos) -> Vec<Result> {
+    Machine::new(policy, cpus, QUANTUM_NS, demands).run(end_ns)
+}
+
+/// A policy of the registry with a rule for sleepers.
+type Rule = fn(&Entry, &Setup) -> Box<dyn Policy>;
+
+/// `entry`'s policy with the rule for sleepers, held to the contract on both sides.
+fn with_turns(entry: &Entry, setup: &Setup) -> Box<dyn Policy> {
+    let policy = Checked::new(turns(entry, setup), setup);
+    Box::new(policy.work_conserving(entry.work_conserving))
+}
+
+/// Hogs and sleepers of any demand.
+fn mix(random: &mut Random, most_weight_bits: u32) -> Vec<Demand> {
+    let (hogs, count) = (1 + random.below(8), 1 + random.below(8));
+    let hogs = (0..hogs).map(|_| Demand::hog(random.weight(most_weight_bits)));
+    let mut demands: Vec<Demand> = hogs.collect();
+    for _ in 0..count {
+        let period_ns = MS + u64::from(random.below(40_000_000));
+        let run_ns = period_ns / 100 * (1 + u64::from(random.below(98)));
+        let weight = random.weight(most_weight_bits);
+        let first_ns = u64::from(random.below(40_000_000));
+        demands.push(Demand { weight, period_ns, run_ns, first_ns });
+    }
+    demands
+}
+
+/// Service never leads payments by more than the turn in progress, and over any time a task
+/// receives at most what it is paid plus the cap and a quantum.
+fn payments(entries: &[Entry]) {
+    on_all_cpus(entries, &[1, 2, 5], |entry, cpus| {
+        for seed in 0..6 {
+            let _context = Context(format!("payments, seed {seed}"));
+            let demands = mix(&mut Random(seed), 6);
+            let setup = Setup::new(cpus, QUANTUM_NS);
+            let policy = turns(entry, &setup);
+            let mut machine = Machine::new(policy, cpus, QUANTUM_NS, &demands);
+            let cap_ns = i128::from(entry.payment.cap_quanta * QUANTUM_NS);
+            let quantum_ns = i128::from(QUANTUM_NS);
+            let mut least = vec![0; demands.len()];
+            for step in 1..400 {
+                machine.run(step * MS);
+                for (id, least) in (0u32..).zip(&mut least) {
+                    let paid_ns = machine.policy.inner().paid_ns[id as usize];
+                    let lead = i128::from(machine.served_ns(id)) - i128::from(paid_ns);
+                    assert!(lead <= quantum_ns, "task {id} at {step} ms leads by {lead} ns");
+                    assert!(entry.payment.whole || lead >= -cap_ns, "task {id}: {lead} ns");
+                    *least = lead.min(*least);
+                    assert!(lead - *least <= cap_ns + quantum_ns, "task {id} gains at {step} ms");
+                }
+            }
+        }
+    });
+}
+
+/// What a case is held to.
+struct Limits {
+    /// The least part of the ideal service of the sleepers that they receive, in percent.
+    served: f64,
+    /// How far everybody's service may be from the ideal, in quanta.
+    distance: f64,
+}
+
+fn hold(name: &str, results: &[Result], limits: &Limits) {
+    for (id, result) in results.iter().enumerate() {
+        if result.asked > 0 {
+            let percent = result.served_ns as f64 * 100.0 / result.ideal_ns;
+            assert!(percent >= limits.served, "{name}: task {id} received {percent:.1} %");
+        }
+        let distance = result.ahead.max(-result.behind);
+        assert!(distance <= limits.distance, "{name}: task {id} is {distance:.1} quanta off");
+    }
+}
+
+/// Sleepers that need at most 97 % of their share get it, beside hogs of their weight.
+fn feasible(entries: &[Entry], rule: Rule) {
+    on_all_cpus(entries, &[1, 2], |entry, cpus| {
+        let hogs = |count| vec![Demand::hog(1); count];
+        let cases = [
+            (1, vec![hogs(9), sleepers(1, 1, 485, 5_000)]),
+            (1, vec![hogs(4), sleepers(1, 4, 1_000, 20_000)]),
+            (2, vec![hogs(16), sleepers(1, 1, 200, 10_000), sleepers(1, 4, 1_000, 20_000)]),
+        ];
+        for (on, parts) in cases.into_iter().filter(|case| case.0 == cpus) {
+            let setup = Setup::new(on, QUANTUM_NS);
+            let policy = rule(entry, &setup);
+            let results = simulate(policy, on, &parts.concat(), 4_000 * MS);
+            hold(entry.name, &results, &Limits { served: 97.0, distance: 6.0 });
+        }
+    });
+}
+
+/// The policies that share by weight, deterministically. (On several cpus round robin pays sleepers
+/// too much: a consumed turn takes no time, so they queue again before those who run.)
+fn by_weight() -> Vec<Entry> {
+    let others = ["round-robin", "lottery", "linux-2.4", "linux-2.6"];
+    REGISTRY.iter().filter(|entry| !others.contains(&entry.name)).copied().collect()
+}
+
+#[test]
+fn service_keeps_to_payments() {
+    payments(REGISTRY);
+}
+
+#[test]
+fn sleepers_get_their_share() {
+    feasible(&by_weight(), with_turns);
+}
+
+/// A task that computes and sleeps so as to gain: just before a tick or the end of the quantum, for
+/// exactly a round, now and then. Nobody receives three quanta more than a hog of its weight.
+fn cheats(entries: &[Entry], rule: Rule) {
+    on_all_cpus(entries, &[1, 2, 4], |entry, cpus| {
+        let mut random = Random(5);
+        let directed =
+            [(900, 1_000), (3_990, 4_000), (4_990, 5_000), (4_900, 54_900), (40_000, 100_000)];
+        let any = |random: &mut Random| {
+            let period_us = 100 + u64::from(random.below(60_000));
+            (period_us * (1 + u64::from(random.below(99))) / 100 + 1, period_us + 1)
+        };
+        let random: Vec<_> = (0..5).map(|_| any(&mut random)).collect();
+        for (run_us, period_us) in directed.into_iter().chain(random) {
+            let _context = Context(format!("a cheat that runs {run_us} of {period_us} us"));
+            let mut demands = vec![Demand::hog(1); 5 * cpus];
+            demands.extend(sleepers(1, u32::try_from(cpus).expect("few"), run_us, period_us));
+            let setup = Setup::new(cpus, QUANTUM_NS);
+            let results = simulate(rule(entry, &setup), cpus, &demands, 2_000 * MS);
+            let hog_ns = results[..5 * cpus].iter().map(|r| r.served_ns).max().expect("hogs");
+            for cheat in &results[5 * cpus..] {
+                assert!(
+                    cheat.served_ns <= hog_ns + 3 * QUANTUM_NS,
+                    "{}: {} ns, a hog {hog_ns} ns",
+                    entry.name,
+                    cheat.served_ns
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn cheats_gain_nothing() {
+    cheats(&by_weight(), with_turns);
+}
+
+/// A change of weight while tasks sleep and run: afterwards everybody has the new share.
+fn reweighting(entries: &[Entry], rule: Rule) {
+    on_all_cpus(entries, &[1, 2], |entry, cpus| {
+        let mut demands = vec![Demand::hog(1); 4 * cpus];
+        demands.extend(sleepers(1, 1, 300, 7_000));
+        let setup = Setup::new(cpus, QUANTUM_NS);
+        let mut machine = Machine::new(rule(entry, &setup), cpus, QUANTUM_NS, &demands);
+        machine.run(500 * MS);
+        for id in 0..2 {
+            machine.set_weight(id, 3);
+        }
+        let before = [0, 3].map(|id| machine.served_ns(id));
+        machine.run(30_000 * MS);
+        let [heavy, light] = [0, 1].map(|i| machine.served_ns([0, 3][i]) - before[i]);
+        let percent = heavy * 100 / light;
+        assert!((280..320).contains(&percent), "{}: {percent} % of a light one", entry.name);
+    });
+}
+
+#[test]
+fn a_changed_weight_counts() {
+    // GDQ's groups, of T = 20 quanta, are off beside a sleeper with and without the rule.
+    let entries: Vec<Entry> = by_weight().into_iter().filter(|e| e.name != "gdq").collect();
+    reweighting(&entries, with_turns);
+}
+
+/// The vices of [`Vicious`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Vice {
+    /// Pays half for those who have slept.
+    Favours,
+    /// A weight stays what it was.
+    KeepsWeights,
+    /// On several cpus the first task pays half.
+    OnSeveralCpus,
+}
+
+/// A policy of sleepers with a vice.
+struct Vicious {
+    honest: Box<dyn Policy>,
+    vice: Vice,
+    cpus: usize,
+    slept: Vec<bool>,
+}
+
+impl Vicious {
+    fn rule(vice: Vice, entry: &Entry, setup: &Setup) -> Box<dyn Policy> {
+        let honest = Box::new(turns(entry, setup));
+        Box::new(Vicious { honest, vice, cpus: setup.cpus, slept: Vec::new() })
+    }
+}
+
+impl Policy for Vicious {
+    fn add(&mut self, task: TaskId, weight: Weight) {
+        self.slept.resize(self.slept.len().max(task.index() + 1), false);
+        self.honest.add(task, weight);
+    }
+    fn remove(&mut self, task: TaskId, now_ns: Nanos) {
+        self.honest.remove(task, now_ns);
+    }
+    fn set_weight(&mut self, task: TaskId, weight: Weight, now_ns: Nanos) {
+        if self.vice != Vice::KeepsWeights {
+            self.honest.set_weight(task, weight, now_ns);
+        }
+    }
+    fn wake(&mut self, task: TaskId, now_ns: Nanos) {
+        self.honest.wake(task, now_ns);
+    }
+    fn block(&mut self, task: TaskId, now_ns: Nanos) {
+        self.slept[task.index()] = true;
+        self.honest.block(task, now_ns);
+    }
+    fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
+        self.honest.pick(cpu, now_ns)
+    }
+    fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
+        let cheap = match self.vice {
+            Vice::Favours => self.slept[task.index()],
+            Vice::KeepsWeights => false,
+            Vice::OnSeveralCpus => self.cpus > 1 && task.0 == 0,
+        };
+        self.honest.charge(task, if cheap { used_ns / 2 } else { used_ns }, now_ns);
+    }
+    fn interrupt(&mut self, now_ns: Nanos) -> Option<CpuId> {
+        self.honest.interrupt(now_ns)
+    }
+    fn slice_ns(&self, task: TaskId) -> Option<Nanos> {
+        self.honest.slice_ns(task)
+    }
+}
+
+fn is_rejected(by: fn(&[Entry], Rule), names: &[&str], rule: Rule) -> bool {
+    let entries: Vec<Entry> =
+        names.iter().map(|name| *find(name).expect("it is registered")).collect();
+    catch_unwind(AssertUnwindSafe(|| by(&entries, rule))).is_err()
+}
+
+/// Policies of both kinds of payment, on one cpu and on several.
+const HONEST: [&str; 3] = ["wfq", "gr3", "mfq"];
+
+#[test]
+fn the_honest_ones_pass() {
+    for by in [feasible, cheats, reweighting] {
+        assert!(!is_rejected(by, &HONEST, with_turns));
+    }
+}
+
+#[test]
+fn a_rule_that_starves_sleepers() {
+    for name in HONEST {
+        let plain: Rule = |entry, setup| Box::new(watched(entry, setup));
+        assert!(name == "wfq" || is_rejected(feasible, &[name], plain), "{name}");
+    }
+}
+
+#[test]
+fn a_rule_that_favours_who_wakes() {
+    for name in HONEST {
+        let rule: Rule = |entry, setup| Vicious::rule(Vice::Favours, entry, setup);
+        assert!(is_rejected(cheats, &[name], rule), "{name}");
+    }
+}
+
+#[test]
+fn a_rule_that_drops_a_change_of_weight() {
+    for name in HONEST {
+        let rule: Rule = |entry, setup| Vicious::rule(Vice::KeepsWeights, entry, setup);
+        assert!(is_rejected(reweighting, &[name], rule), "{name}");
+    }
+}
+
+#[test]
+fn a_rule_that_cheats_on_several_cpus_only() {
+    for name in ["gr3", "mfq"] {
+        let rule: Rule = |entry, setup| Vicious::rule(Vice::OnSeveralCpus, entry, setup);
+        assert!(is_rejected(feasible, &[name], rule), "{name}");
+    }
+}
