@@ -206,10 +206,7 @@ impl Twin {
             self.groups.iter().map(|g| (g.order, self.weight(g))).collect();
         let work: Number = self.groups.iter().map(|g| &g.work - Number::one()).sum();
         change(self);
-        // The library scales weights by Q and rounds the old ones down to the new scale.
-        let scale = number(self.cap.as_ref().map_or(1, |(_, cpus)| *cpus) as u128);
-        let old = |weight: &Number| (weight * &scale).floor() / &scale;
-        let total = (work, before.iter().map(|(_, weight)| old(weight)).sum());
+        let total = (work, before.iter().map(|(_, weight)| weight).sum());
         let unchanged = |twin: &Twin, g: &Group| before.contains(&(g.order, twin.weight(g)));
         let groups = std::mem::take(&mut self.groups);
         let (keep, mut touched): (Vec<_>, Vec<_>) =
@@ -219,7 +216,7 @@ impl Twin {
         let mut lost = Number::zero();
         for group in touched.into_iter().filter(|g| !g.ring.is_empty()) {
             let before = before.iter().find(|(order, _)| *order == group.order);
-            lost = self.put_back(group, before.map(|(_, weight)| old(weight)), &total);
+            lost = self.put_back(group, before.map(|(_, weight)| weight.clone()), &total);
         }
         self.at = self.owed();
         if self.groups.is_empty() {

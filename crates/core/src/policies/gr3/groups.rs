@@ -132,6 +132,22 @@ impl Group {
         self.take_care();
     }
 
+    /// As [`Groups::work_by_own`], where the old weights, of the group and `total`, are in other units.
+    fn rescale(&mut self, old_weight: u64, total: (u64, u64), (old_unit, unit): (u64, u64)) {
+        let own = (self.work.saturating_sub(1), old_weight);
+        let (work, weight) = if old_weight == 0 { total } else { own };
+        if weight == 0 {
+            return;
+        }
+        let above = u128::from(self.weight) * u128::from(old_unit);
+        let below = u128::from(weight) * u128::from(unit);
+        let product = u128::from(work).saturating_mul(above);
+        let falls = old_weight != 0 && above < below;
+        let up = u128::from(falls && !product.is_multiple_of(below));
+        let work = u64::try_from(product / below).unwrap_or(u64::MAX >> 1);
+        self.work = work.saturating_add(1).min(u64::MAX >> 1) + u64::try_from(up).unwrap_or(0);
+    }
+
     /// The group is not charged for one of its quanta after all. [`Groups::update`] or
     /// [`Groups::delete`] must follow.
     pub(super) fn refund(&mut self) {
@@ -389,21 +405,26 @@ impl Groups {
     pub(super) fn update_all(&mut self, old_cap: (u64, u32), cap: (u64, u32)) {
         let current = self.current_order();
         let mut out = [None; ORDERS];
-        self.total = (self.work(), 0);
+        let (old_unit, unit) = (u64::from(old_cap.1), u64::from(cap.1));
+        let total = (self.work(), self.weight());
         for group in &mut self.list[1..=self.len] {
-            let scaled = u128::from(group.weight) * u128::from(cap.1);
-            let old_weight = scaled / u128::from(old_cap.1);
-            let old_weight = u64::try_from(old_weight).expect("a weight is below 2^56");
-            self.total.1 += old_weight;
+            let old_weight = group.weight;
             group.weigh(cap);
-            if scaled != u128::from(group.weight) * u128::from(old_cap.1) {
+            // Weights are in other units under the new cap, in which the old one may be no whole
+            // number: rounding it would make the group lose or gain a part of all its work.
+            let (old, new) = (u128::from(old_weight), u128::from(group.weight));
+            if old * u128::from(unit) != new * u128::from(old_unit) {
                 out[usize::from(group.order)] = Some((*group, old_weight));
             }
         }
         self.retain(|group| out[usize::from(group.order)].is_none());
         self.reslack_all();
-        for &(group, old_weight) in out.iter().rev().flatten().filter(|(g, _)| g.weight > 0) {
-            self.put_back(group, old_weight);
+        let rescales = self.rules.rescale == Rescale::Own && !self.fresh;
+        for &(mut group, old_weight) in out.iter().rev().flatten().filter(|(g, _)| g.weight > 0) {
+            if rescales {
+                group.rescale(old_weight, total, (old_unit, unit));
+            }
+            self.put_back(group, group.weight);
         }
         self.resume(current, false);
     }

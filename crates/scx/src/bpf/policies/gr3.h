@@ -85,7 +85,7 @@ struct policy_state {
 	/* No pair is violated but perhaps the one before the current group. */
 	bool steady;
 	/* What rescaling has lost of a quantum, as a fraction; sums before the change at hand. */
-	u64 lost, lost_of, total_work, total_weight;
+	u64 lost, lost_of, total_work, total_weight, unit, old_unit;
 	u32 cpus;
 	/* Queued tasks that are not blocked, pending ones included; those of them that a cpu holds
 	 * (several cpus only). */
@@ -201,15 +201,21 @@ static __always_inline void take_out(u32 place)
 		relead(place - 1, place - 1);
 }
 
-/* Before a change: the work of all groups, and their weight times new_cpus / old_cpus. */
-policy_fn u32 sum_groups(u64 new_cpus, u64 old_cpus)
+/*
+ * Before a change: the work of all groups, and their weight. Weights now are in units of 1 / unit,
+ * those before in units of 1 / old_unit: in other units an old weight may be no whole number, and
+ * rounding it would make the group lose or gain a part of all its work.
+ */
+policy_fn u32 sum_groups(u64 unit, u64 old_unit)
 {
 	u32 i;
 
+	STATE->unit = unit;
+	STATE->old_unit = old_unit;
 	STATE->total_work = STATE->total_weight = 0;
 	bpf_for(i, 1, STATE->len + 1) {
 		STATE->total_work += group_at(i)->work - 1;
-		STATE->total_weight += group_at(i)->weight * new_cpus / old_cpus;
+		STATE->total_weight += group_at(i)->weight;
 	}
 	return 0;
 }
@@ -223,15 +229,16 @@ static __always_inline void rescale(u32 place, u64 old)
 {
 	struct group __arena *group = group_at(place);
 	u64 work = old ? group->work - 1 : STATE->total_work;
-	u64 base = old ? old : STATE->total_weight, scaled, lost;
+	u64 base = (old ? old : STATE->total_weight) * STATE->unit;
+	u64 weight = group->weight * STATE->old_unit, scaled, lost;
 
 	STATE->lost = 0;
 	STATE->lost_of = 1;
 	if (!STATE->fresh && base) {
-		scaled = mul_div(work, group->weight, base);
+		scaled = mul_div(work, weight, base);
 		/* A remainder is below 2^64, so the lower halves of the products tell it. */
-		lost = work * group->weight - scaled * base;
-		if (group->weight < old) {
+		lost = work * weight - scaled * base;
+		if (weight < old * STATE->unit) {
 			scaled += lost != 0;
 		} else {
 			STATE->lost = lost;
@@ -325,13 +332,13 @@ policy_fn u32 update_all_groups(u64 old_cpus)
 	sum_groups(STATE->cap_cpus, old_cpus);
 	bpf_for(i, 1, STATE->len + 1) {
 		struct group __arena *group = group_at(i);
-		u64 old_weight = group->weight * STATE->cap_cpus;
+		u64 old_weight = group->weight;
 
 		order = STATE->list[i & 63] & 31;
 		weigh(group);
 		STATE->place[order] = 0;
-		STATE->out[order] = old_weight != group->weight * old_cpus;
-		STATE->old_weight[order] = old_weight / old_cpus;
+		STATE->out[order] = old_weight * STATE->cap_cpus != group->weight * old_cpus;
+		STATE->old_weight[order] = old_weight;
 		if (!STATE->out[order]) {
 			kept++;
 			STATE->list[kept & 63] = order;
@@ -347,6 +354,7 @@ policy_fn u32 update_all_groups(u64 old_cpus)
 			put_back(order, STATE->old_weight[order]);
 		STATE->out[order] = false;
 	}
+	STATE->unit = STATE->old_unit = 1;
 	resume();
 	return 0;
 }
@@ -1124,6 +1132,7 @@ policy_fn u32 policy_init(u32 cpus)
 
 	STATE->cpus = cpus;
 	STATE->fresh = true;
+	STATE->unit = STATE->old_unit = 1;
 	STATE->at = 1;
 	STATE->cap_feasible = CAP_NONE;
 	STATE->cap_cpus = 1;
