@@ -93,7 +93,8 @@ fn weights_and_places_change_in_the_middle() {
         task(
             "z",
             "c",
-            "phases = [{ sleep = '5s' }, { weight = 900, of = 'a' }, { cgroup = '/' }, { weight = 1 }, { run = 'forever' }]",
+            "phases = [{ sleep = '5s' }, { weight = 900, of = 'a' }, { cgroup = '/' }, \
+             { weight = 1 }, { run = 'forever' }]",
         ),
     ];
     let outcome = simulate("gr3", &workload.concat());

@@ -47,7 +47,7 @@ pub(crate) trait Loaded {
 /// What one load leaves to the next.
 pub(crate) struct Heritage {
     /// Tasks' chosen weights.
-    chosen_weights: OwnedFd,
+    task_memories: OwnedFd,
     /// When it ended: tasks that came since inherit their parents' weights.
     unloaded_ns: u64,
 }

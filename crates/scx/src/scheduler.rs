@@ -53,7 +53,7 @@ impl<'a> Scheduler<'a> {
             | *compat::SCX_OPS_ENQ_MIGRATION_DISABLED
             | if options.partial { *compat::SCX_OPS_SWITCH_PARTIAL } else { 0 };
         if let Some(before) = heritage {
-            skel.maps.chosen_weights.reuse_fd(before.chosen_weights.as_fd())?;
+            skel.maps.task_memories.reuse_fd(before.task_memories.as_fd())?;
         }
         if options.verbose {
             // The verifier tells what each program cost it.
@@ -108,7 +108,7 @@ impl Loaded for Scheduler<'_> {
     fn heritage(&self) -> Result<Heritage> {
         let variables = self.skel.maps.bss_data.as_ref().expect("the object has variables");
         Ok(Heritage {
-            chosen_weights: self.skel.maps.chosen_weights.as_fd().try_clone_to_owned()?,
+            task_memories: self.skel.maps.task_memories.as_fd().try_clone_to_owned()?,
             unloaded_ns: variables.unloaded_ns,
         })
     }

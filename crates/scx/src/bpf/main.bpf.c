@@ -232,10 +232,11 @@ void BPF_STRUCT_OPS(prorata_set_weight, struct task_struct *p, u32 cgroup_weight
 
 void BPF_STRUCT_OPS(prorata_enable, struct task_struct *p)
 {
-	u32 id = slot_of(p), weight;
+	u32 id = kept_slot(p), weight;
 	u64 now = scx_bpf_now();
 	struct slot __arena *slot;
 
+	scx_bpf_task_set_dsq_vtime(p, ((u64)id + 1) & 0xffffffff);
 	if (id == NIL)
 		return;
 	slot = &slots[id];
@@ -353,7 +354,8 @@ static void set_or_get_weight(struct task_struct *p, struct weight_call *call)
 	begin(now);
 	/* A slot is given to another task only under the lock. */
 	id = slot_of(p);
-	if (id != NIL) {
+	/* A task of another class may have a number that an earlier scheduler left. */
+	if (id != NIL && slots[id].pid == (u32)p->pid) {
 		call->result = sets ? choose_weight(p, id, chosen, raises) : 0;
 		call->weight = task_weight(&slots[id], p);
 	}

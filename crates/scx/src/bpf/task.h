@@ -9,11 +9,22 @@
 #ifndef PRORATA_TASK_H
 #define PRORATA_TASK_H
 
-/* The number of a task's slot; NIL if it has none. */
+/* The number of an enabled task's slot; NIL if it has none. */
 static u32 slot_of(const struct task_struct *p)
 {
 	/* 0 becomes NIL. */
 	return (u32)p->scx.dsq_vtime - 1;
+}
+
+/*
+ * The same of any task, from a map. From Linux 7.1 on dsq_vtime can be set only when the task is
+ * ours, which it is not yet in init_task.
+ */
+static u32 kept_slot(struct task_struct *p)
+{
+	struct task_memory *memory = memory_of(p, false);
+
+	return memory ? memory->slot - 1 : NIL;
 }
 
 /* Takes a slot off the free list, with the lock held; NIL if there is none. */
@@ -89,16 +100,17 @@ static bool can_run_on(const struct task_struct *p, s32 cpu)
 static u32 inherits_from(struct task_struct *p, bool forked)
 {
 	if (forked)
-		return slot_of(bpf_get_current_task_btf());
+		return kept_slot(bpf_get_current_task_btf());
 	if (!unscheduled_since_ns || p->start_time < unscheduled_since_ns)
 		return NIL;
 	if (p->pid != p->tgid)
-		return slot_of(p->group_leader);
-	return slot_of(p->real_parent);
+		return kept_slot(p->group_leader);
+	return kept_slot(p->real_parent);
 }
 
 static s32 task_begin(struct task_struct *p, bool forked)
 {
+	struct task_memory *memory = memory_of(p, true);
 	struct task_struct *old, *own;
 	struct slot __arena *slot;
 	struct task_ref *ref;
@@ -106,14 +118,16 @@ static s32 task_begin(struct task_struct *p, bool forked)
 	unsigned long flags;
 
 	use_arena();
-	scx_bpf_task_set_dsq_vtime(p, 0);
+	if (!memory)
+		return -ENOMEM;
+	memory->slot = 0;
 	own = bpf_task_acquire(p);
 	/* It is dead already; all it has to do is to switch away. */
 	if (!own)
 		return 0;
 	parent = inherits_from(p, forked);
 	if (parent == NIL)
-		chosen = remembered_weight(p);
+		chosen = memory->chosen_weight;
 	lock_irq(flags);
 	id = take_slot();
 	if (id != NIL) {
@@ -128,9 +142,9 @@ static s32 task_begin(struct task_struct *p, bool forked)
 		slot->chosen_weight = chosen;
 	}
 	unlock_irq(flags);
-	if (parent != NIL && chosen)
-		remember_weight(p, chosen);
-	scx_bpf_task_set_dsq_vtime(p, ((u64)id + 1) & 0xffffffff);
+	if (parent != NIL)
+		memory->chosen_weight = chosen;
+	memory->slot = id + 1;
 	ref = bpf_map_lookup_elem(&task_refs, &id);
 	if (id == NIL || !ref) {
 		bpf_task_release(own);
@@ -144,15 +158,17 @@ static s32 task_begin(struct task_struct *p, bool forked)
 
 static void task_end(struct task_struct *p)
 {
-	u32 id = slot_of(p);
+	struct task_memory *memory = memory_of(p, false);
 	struct task_struct *old;
 	struct task_ref *ref;
 	unsigned long flags;
+	u32 id;
 
 	use_arena();
-	if (id == NIL)
+	if (!memory || !memory->slot)
 		return;
-	scx_bpf_task_set_dsq_vtime(p, 0);
+	id = memory->slot - 1;
+	memory->slot = 0;
 	ref = bpf_map_lookup_elem(&task_refs, &id);
 	if (ref) {
 		old = bpf_kptr_xchg(&ref->task, NULL);

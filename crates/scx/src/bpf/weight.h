@@ -4,7 +4,7 @@
  *
  * Two hogs of nice 0 and 5 weigh 1024 and 335: on one cpu they get 75 % and 25 %. A chosen weight
  * is inherited by the task's children and survives exec. It is kept with the task itself, in a map that
-the loader hands on, so that it also survives that the kernel unloads the scheduler for hotplug.
+ * the loader hands on, so that it also survives that the kernel unloads the scheduler for hotplug.
  *
  * Known limit: cgroup cpu.weight is not honoured. A group would be an entity of an outer policy
  * whose picks lead to the group's own; task_weight is where a task's group would be found.
@@ -26,29 +26,34 @@ static const u32 weight_of_nice[NICE_LEVELS] = {
 	  110,    87,    70,    56,    45,    36,    29,    23,    18,    15,
 };
 
+/* What is kept with a task itself. */
+struct task_memory {
+	/* 0 if none was chosen. */
+	u32 chosen_weight;
+	/* The number of its slot plus one, for this load; 0 if it has none. */
+	u32 slot;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, u32);
-} chosen_weights SEC(".maps");
+	__type(value, struct task_memory);
+} task_memories SEC(".maps");
+
+static struct task_memory *memory_of(struct task_struct *p, bool create)
+{
+	return bpf_task_storage_get(&task_memories, p, NULL,
+				    create ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
+}
 
 /* For later loads: the slot has it for this one. */
 static void remember_weight(struct task_struct *p, u32 chosen)
 {
-	u32 *weight = bpf_task_storage_get(&chosen_weights, p, NULL,
-					   BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct task_memory *memory = memory_of(p, true);
 
-	if (weight)
-		*weight = chosen;
-}
-
-/* 0 if none was chosen. */
-static u32 remembered_weight(struct task_struct *p)
-{
-	u32 *weight = bpf_task_storage_get(&chosen_weights, p, NULL, 0);
-
-	return weight ? *weight : 0;
+	if (memory)
+		memory->chosen_weight = chosen;
 }
 
 static u32 nice_weight(const struct task_struct *p)
