@@ -1,12 +1,11 @@
 //! A figure's files: data as CSV and JSON, picture as SVG. Each is written under another name and
 //! then renamed: what stands under a final name is whole.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::{Coordinate, Figure, FigureError, Report, Request, Row};
+use super::{Figure, FigureError, Report, Request, Row};
 
 /// Writes NAME.csv, NAME.json and NAME.svg.
 pub(super) fn write(figure: &Figure, report: &Report, directory: &Path) -> Result<(), FigureError> {
@@ -88,24 +87,23 @@ pub fn csv(rows: &[Row]) -> String {
         .map(|(name, _)| name)
         .filter(|&name| rows.iter().any(|row| row.printed.iter().any(|(key, _)| key == name)))
         .collect();
-    let mut out = String::new();
     let names = first.coordinates.iter().map(|(name, _)| name.clone());
     let names = names.chain(first.measures.iter().map(|(name, _)| name.clone()));
     let names = names.chain(printed.iter().map(|name| format!("printed_{name}")));
-    let _ = writeln!(out, "{}", names.collect::<Vec<_>>().join(","));
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut write =
+        |cells: Vec<String>| writer.write_record(cells).expect("rows of one length, in memory");
+    write(names.collect());
     for row in rows {
         let found = |name: &String| row.printed.iter().find(|(key, _)| key == name);
-        let cells = row.coordinates.iter().map(|(_, coordinate)| match coordinate {
-            Coordinate::Number(number) => number.to_string(),
-            Coordinate::Name(name) => name.clone(),
-        });
+        let cells = row.coordinates.iter().map(|(_, coordinate)| coordinate.to_string());
         let cells = cells.chain(row.measures.iter().map(|(_, value)| value.to_string()));
         let cells = cells.chain(
             printed.iter().map(|name| found(name).map_or(String::new(), |p| p.1.to_string())),
         );
-        let _ = writeln!(out, "{}", cells.collect::<Vec<_>>().join(","));
+        write(cells.collect());
     }
-    out
+    String::from_utf8(writer.into_inner().expect("in memory")).expect("cells are text")
 }
 
 /// The report of an earlier run with the same figure, sets and seed, if its files are whole. It
@@ -153,4 +151,62 @@ fn row_of(object: &Value) -> Option<Row> {
         }
     }
     Some(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::REGISTRY;
+    use super::*;
+
+    fn golden() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../figures")
+    }
+
+    /// Header and cells; an error where a row has more or fewer cells than the header.
+    fn parse(text: &str) -> csv::Result<Vec<Vec<String>>> {
+        let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
+        let cells = |row: csv::StringRecord| row.iter().map(String::from).collect();
+        reader.records().map(|row| row.map(cells)).collect()
+    }
+
+    /// What the cells of a row of `report` must hold: a name, a number, or nothing.
+    fn check(row: &Row, header: &[String], cells: &[String], place: &str) {
+        let number = |cell: &str| cell.parse::<f64>().unwrap_or_else(|_| panic!("{place}: {cell}"));
+        for (name, cell) in header.iter().zip(cells) {
+            if let Some((_, coordinate)) = row.coordinates.iter().find(|(key, _)| key == name) {
+                assert_eq!(*cell, coordinate.to_string(), "{place}");
+            } else if let Some((_, value)) = row.measures.iter().find(|(key, _)| key == name) {
+                assert_eq!(number(cell).to_bits(), value.to_bits(), "{place}");
+            } else {
+                let name = name.strip_prefix("printed_").expect("no other columns");
+                let printed = row.printed.iter().find(|(key, _)| key == name);
+                let read = (!cell.is_empty()).then(|| number(cell));
+                assert_eq!(read, printed.map(|(_, value)| *value), "{place}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_golden_csv_holds_the_rows_of_its_json() {
+        for figure in REGISTRY {
+            let report = read(figure, &golden()).expect(figure.name);
+            let text = std::fs::read_to_string(path_of(figure, &golden(), "csv")).expect("text");
+            let lines = parse(&text).unwrap_or_else(|error| panic!("{}: {error}", figure.name));
+            assert_eq!(lines.len(), 1 + report.rows.len(), "{}", figure.name);
+            for (index, (row, cells)) in report.rows.iter().zip(&lines[1..]).enumerate() {
+                check(row, &lines[0], cells, &format!("{}, row {index}", figure.name));
+            }
+            assert_eq!(csv(&report.rows), text, "{} would be written otherwise", figure.name);
+        }
+    }
+
+    #[test]
+    fn names_with_commas_and_quotes_are_quoted() {
+        let rows = [Row::default().at("policy", "gr3, 2 \"cpus\"").at("tasks", 5).with("ns", 1.5)];
+        let text = csv(&rows);
+        assert_eq!(text, "policy,tasks,ns\n\"gr3, 2 \"\"cpus\"\"\",5,1.5\n");
+        let lines = parse(&text).expect("well formed");
+        check(&rows[0], &lines[0], &lines[1], "row 0");
+        assert!(parse("policy,tasks,ns\ngr3, 2 cpus,5,1.5\n").is_err(), "it must not be quoted");
+    }
 }
