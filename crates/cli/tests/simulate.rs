@@ -102,6 +102,23 @@ fn bad_input_is_refused_by_name() {
     refuses(&["simulate", &crowd.path().display().to_string()], "1000000000 tasks would need");
     refuses(&["compare", "web-servers.toml", "--policies", "gr3,best"], "best");
     refuses(&["compare", "web-servers.toml", "--policies", ""], "no policy");
+    refuses(&["compare", "web-servers.toml", "--policies", "gr3,wfq,gr3"], "names gr3 twice");
+}
+
+#[test]
+fn workloads_that_cannot_go_on_are_refused() {
+    let refused = |text: &str, named: &str| {
+        let file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a file");
+        std::fs::write(&file, text).expect("written");
+        let path = file.path().display().to_string();
+        refuses(&["simulate", &path, "--policy", "gr3"], named);
+        refuses(&["compare", &path, "--policies", "gr3,wfq"], named);
+    };
+    let phases = |phase: &str| format!("[[task]]\nphases = [{{ run = '1ms' }}, {phase}]\n");
+    refused(&phases("{ wait = 's' }"), "task[0]: it waits for 's', which no task posts");
+    refused(&phases("{ unlock = 'l' }"), "task[0]: it unlocks 'l', which it has not locked");
+    refused(&phases("{ lock = '' }"), "task[0].phases[1]: a name is empty");
+    refused("[[task]]\nname = ''\n", "task[0].name: a name is empty");
 }
 
 /// A shell in a mount namespace of its own, where `full` is a file system of 16 KiB. `None` if this

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use prorata::policies::{self, BuildError, REGISTRY};
 use prorata_sim::engine::Engine;
 use prorata_sim::export::{Compared, comparison};
@@ -44,6 +44,9 @@ impl Args {
             None => REGISTRY.iter().map(|entry| entry.name.to_string()).collect(),
         };
         ensure!(!specs.is_empty(), "--policies names no policy: see 'prorata policies'");
+        if let Some(spec) = named_twice(&specs) {
+            bail!("--policies names {spec} twice: name each policy once");
+        }
         let workload = self.overrides.load(&self.workload)?;
         let setup = setup(&workload);
         for spec in &specs {
@@ -84,6 +87,10 @@ fn split(list: &str) -> Vec<String> {
         }
     }
     specs
+}
+
+fn named_twice(specs: &[String]) -> Option<&String> {
+    specs.iter().enumerate().find(|&(at, spec)| specs[..at].contains(spec)).map(|(_, spec)| spec)
 }
 
 /// Every policy, as many at once as there are cpus; what comes out does not depend on that.

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use prorata::{Nanos, Weight};
 
 use super::json::Json;
-use super::resources::Names;
+use super::resources::{Names, not_empty};
 use super::{Group, LONGEST_NS, Length, Missed, Op, Program, Tasks, WorkloadError, weight_of_nice};
 
 type Result<T> = std::result::Result<T, WorkloadError>;
@@ -60,7 +60,9 @@ pub fn parse_rt_app(text: &str, ignored: &[String]) -> Result<Tasks> {
     if groups.is_empty() {
         return Err(WorkloadError::new("tasks", "there is no task"));
     }
-    Ok(Tasks { duration_ns, groups, resources: parser.names.into_resources() })
+    let path_of = |index: usize| format!("tasks.{}", groups[index].name);
+    let resources = parser.names.into_resources(&groups, path_of)?;
+    Ok(Tasks { duration_ns, groups, resources })
 }
 
 struct Parser<'i> {
@@ -109,6 +111,7 @@ impl Parser<'_> {
     }
 
     fn thread(&mut self, name: &str, json: &Json, threads: &[&str]) -> Result<Group> {
+        not_empty(name).map_err(|error| WorkloadError::new("tasks", error))?;
         let path = format!("tasks.{name}");
         let pairs = object(json, &path)?;
         let find = |key: &str| pairs.iter().find(|(k, _)| k == key).map(|(_, value)| value);
@@ -213,12 +216,12 @@ impl Parser<'_> {
                 thread.push(Op::PostAll(condition));
             }
             "lock" | "unlock" => {
-                let lock = lock(names, string(value, path)?, path)?;
+                let lock = lock(names, named(value, path)?, path)?;
                 thread.push(if event == "lock" { Op::Wait(lock) } else { Op::Post(lock) });
             }
             "wait" | "sync" => {
-                let condition = condition(names, string(member(value, "ref", path)?, path)?, path)?;
-                let mutex = lock(names, string(member(value, "mutex", path)?, path)?, path)?;
+                let condition = condition(names, named(member(value, "ref", path)?, path)?, path)?;
+                let mutex = lock(names, named(member(value, "mutex", path)?, path)?, path)?;
                 let sync = event == "sync";
                 if sync {
                     thread.push(Op::Wait(mutex));
@@ -231,16 +234,16 @@ impl Parser<'_> {
                     thread.push(Op::Post(mutex));
                 }
             }
-            "signal" => thread.push(Op::Post(condition(names, string(value, path)?, path)?)),
-            "broad" => thread.push(Op::PostAll(condition(names, string(value, path)?, path)?)),
+            "signal" => thread.push(Op::Post(condition(names, named(value, path)?, path)?)),
+            "broad" => thread.push(Op::PostAll(condition(names, named(value, path)?, path)?)),
             "sem_wait" | "sem_post" => {
-                let name = format!("semaphore {}", string(value, path)?);
+                let name = format!("semaphore {}", named(value, path)?);
                 let semaphore = names.semaphore(&name, 0).map_err(error)?;
                 let waits = event == "sem_wait";
                 thread.push(if waits { Op::Wait(semaphore) } else { Op::Post(semaphore) });
             }
             "barrier" => {
-                let name = format!("barrier {}", string(value, path)?);
+                let name = format!("barrier {}", named(value, path)?);
                 let barrier = names.barrier(&name, thread.instances).map_err(error)?;
                 thread.push(Op::Wait(barrier));
             }
@@ -379,6 +382,13 @@ fn string<'j>(json: &'j Json, path: &str) -> Result<&'j str> {
     }
 }
 
+/// The name of a resource.
+fn named<'j>(json: &'j Json, path: &str) -> Result<&'j str> {
+    let name = string(json, path)?;
+    not_empty(name).map_err(|error| WorkloadError::new(path, error))?;
+    Ok(name)
+}
+
 /// An integer number of units.
 fn length(json: &Json, unit_ns: u64, path: &str) -> Result<Nanos> {
     let number = match json {
@@ -458,7 +468,8 @@ mod tests {
     #[test]
     fn a_wait_gives_up_its_mutex() {
         assert_eq!(
-            ops(r#""lock": "m", "wait": { "ref": "c", "mutex": "m" }, "unlock": "m", "run": 10"#),
+            ops(r#""lock": "m", "wait": { "ref": "c", "mutex": "m" }, "unlock": "m", "run": 10,
+                   "signal": "c""#),
             [
                 Op::Wait(0),
                 Op::Post(0),
@@ -466,6 +477,7 @@ mod tests {
                 Op::Wait(0),
                 Op::Post(0),
                 RUN,
+                Op::Post(1),
                 Op::Goto { to: 0 }
             ]
         );

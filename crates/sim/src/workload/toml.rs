@@ -50,7 +50,7 @@ use prorata::{Nanos, Weight};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
 use super::cgroups::{CgroupNames, CgroupTable, cgroups};
-use super::resources::Names;
+use super::resources::{Names, not_empty};
 use super::{
     Cgroups, Group, Length, Missed, Op, Program, Workload, WorkloadError, parse_duration,
     weight_of_nice,
@@ -344,12 +344,13 @@ impl File {
             }
             groups.push(group);
         }
+        let resources = names.into_resources(&groups, |index| format!("task[{index}]"))?;
         let workload = Workload {
             machine: self.machine.machine()?,
             duration_ns: self.duration.0,
             seed: self.seed,
             groups,
-            resources: names.into_resources(),
+            resources,
             cgroups,
         };
         workload.check().map_err(|message| WorkloadError::new("", message))?;
@@ -387,6 +388,7 @@ impl TaskTable {
             Some(phases) => program(&phases, self.repeat, path, names, nodes)?,
         };
         let name = self.name.unwrap_or_else(|| format!("task {index}"));
+        not_empty(&name).map_err(|error| WorkloadError::new(format!("{path}.name"), error))?;
         Ok(Group { name, count: self.count, weight, arrival: self.arrival, program })
     }
 }
