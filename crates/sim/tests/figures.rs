@@ -108,6 +108,9 @@ fn every_figure_without_chance_is_drawn() {
     figures::write_page(&scratch.0).expect("it can be written");
     let page = String::from_utf8(scratch.file("index.html")).expect("text");
     assert!(page.contains("<img src=\"vtrr-6.svg\"") && !page.contains("gr3-9.svg"));
+    let summary = page.find("beside ours</h2>").expect("one table of all");
+    assert!(page.find("<img").is_some_and(|picture| summary < picture), "it comes first");
+    assert!(page.contains("<td><a href=\"#vtrr-6\">vtrr-6</a></td><td>repeats ms</td>"));
 }
 
 /// Is interrupted after some chunks; counts what was done before.

@@ -11,7 +11,7 @@ use super::{Row, Study, Tally, sets};
 
 /// Random sets at every combination, in the paper.
 pub(super) const SETS: u32 = 10_000;
-/// The numbers of tasks. The paper does not tell them, nor the totals.
+/// The numbers of tasks. The paper's text tells neither them nor the totals.
 const TASKS: [u32; 5] = [2, 4, 8, 16, 32];
 /// The totals of the shares.
 const TOTALS: [u32; 8] = [256, 512, 768, 1024, 1280, 1536, 1792, 2048];

@@ -199,6 +199,10 @@ impl Study for Costs {
         self.tasks.len()
     }
 
+    fn is_measurement(&self) -> bool {
+        true
+    }
+
     /// More than the decisions: a round is a chunk.
     fn cost(&self, _point: usize) -> u64 {
         1 << 24

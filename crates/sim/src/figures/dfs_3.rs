@@ -12,14 +12,16 @@ pub(super) const FIGURE: Figure = Figure {
     sets: SETS,
     remarks: "Times are clock ticks; weights are uniform in 1..100. A task is credited at the end \
               of its quantum, and a cpu that is given nothing idles for a quantum before it asks \
-              again. The paper's idling is that of eq. 7 as printed (parts=printed): the first \
-              quantum of each cpu lasts 1 to 10 ticks, and the fraction of a quantum that this \
-              leaves in S makes tasks wait for their next windows. From 8 cpus on it is more than \
-              the printed 12 %. With quanta of variable length, eq. 7 as printed nearly stops the \
-              machine, since there are always fractions; the paper saw no difference and must have \
-              counted whole quanta. The rule of the library (a window stays the task's until it \
-              had a whole quantum in it) is eq. 7 when quanta are whole, and idles next to \
-              nothing.",
+              again. How cpus get out of step the paper's text does not say: here the first \
+              quantum of each lasts 1 to 10 ticks. Eq. 7 as printed (parts=printed) then idles \
+              most where tasks are about as many as cpus, as in the paper, since the fraction of a \
+              quantum that is left in S makes tasks wait for their next windows; from 8 cpus on it \
+              is more than the printed 12 %, and we do not know why. With quanta of variable \
+              length the two disagree: the paper's results are nearly those of fixed quanta, while \
+              here eq. 7 as printed idles up to 99 % of the time, since there are always \
+              fractions. The paper may have counted whole quanta (conjecture: its text does not \
+              say). The rule of the library (a window stays the task's until it had a whole \
+              quantum in it) is eq. 7 when quanta are whole, and idles next to nothing.",
     study: || {
         let scenarios = [Scenario::Synchronised, Scenario::Asynchronous, Scenario::Variable];
         let both = |scenario| {

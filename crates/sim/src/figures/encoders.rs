@@ -6,7 +6,7 @@ use super::{Row, Study, Tally};
 
 const SHARES: [u32; 5] = [1, 2, 3, 4, 5];
 const QUANTUM_MS: u32 = 20;
-/// Processor time of a frame. The paper does not tell.
+/// Processor time of a frame. The paper's text does not say.
 const FRAME_MS: u32 = 10;
 /// Three seconds.
 const QUANTA: u32 = 150;

@@ -8,8 +8,8 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Cost of a decision on 2 and 8 cpus, measured on this machine",
     source: "GDQ (Columbia University, 2005), figure 3",
     sets: ROUNDS,
-    remarks: "A measurement: it depends on the machine, and no two runs agree in the last digits; a \
-              set is a round in which all policies take turns, and the least time counts. pick and \
+    remarks: "A measurement: it depends on the machine, and no two runs agree in the last digits; \
+              all policies take turns, round by round, and the least time of all rounds counts. pick and \
               charge of tasks of one weight that always run, T = 20. The calls for all cpus are made \
               by one thread: nobody waits for a lock or for another cpu's cache lines, which is what \
               GDQ is made for and what makes GR3's one queue slow on 8 cpus in the paper. Linux 2.6 \

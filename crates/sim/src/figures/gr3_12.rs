@@ -8,15 +8,17 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Cost of a decision, measured on this machine",
     source: "GR3 (USENIX 2005), figure 12",
     sets: ROUNDS,
-    remarks: "A measurement: it depends on the machine, and no two runs agree in the last digits; a \
-              set is a round in which all policies take turns, and the least time counts. pick and \
-              charge of tasks that always run, of random weights from 1 to 40, through the same \
-              indirect calls for all. The paper's is the whole path in the kernel, about 300 ns for \
-              GR3; it tells that at 400 tasks WFQ with a heap costs 8 times as much, and the two that \
-              search lists more than 200 times. What is flat, logarithmic and linear is as there. \
-              The ratios are not: GR3's arithmetic takes a few ns here, so that the heap's \
-              mispredicted branches weigh more; lists are arrays here, searched in the order of \
-              memory, and weigh less.",
+    remarks: "A measurement: it depends on the machine, and no two runs agree in the last digits; \
+              all policies take turns, round by round, and the least time of all rounds counts. \
+              pick and charge of tasks that always run, of random weights from 1 to 40, the same \
+              in every round, through the same indirect calls for all. The paper's is the whole \
+              path in the kernel, about 300 ns for GR3; it tells that at 400 tasks WFQ with a heap \
+              costs 8 times as much, and the two that search lists more than 200 times. What is \
+              flat, logarithmic and linear is as there. The ratios are not. GR3's arithmetic takes \
+              a few ns here, beside which a heap weighs more. linux-2.4 searches its list only at \
+              the end of a slice, which lasts as many quanta as the task's weight, about 20; here \
+              its searches are spread over all decisions, while the paper times each run of the \
+              scheduler. wfq-list searches an array, in the order of memory, at every decision.",
     study: || Box::new(Costs { curves: &CURVES, tasks: &TASKS, most_weight: 40 }),
 };
 

@@ -8,8 +8,8 @@ pub(super) const FIGURE: Figure = Figure {
     title: "Scheduling cost of hackbench per decision, measured on this machine",
     source: "GR3 (USENIX 2005), figure 13",
     sets: ROUNDS,
-    remarks: "A measurement: it depends on the machine, and no two runs agree in the last digits; a \
-              set is a round in which all policies take turns, and the least time counts. The time \
+    remarks: "A measurement: it depends on the machine, and no two runs agree in the last digits; \
+              all policies take turns, round by round, and the least time of all rounds counts. The time \
               of all calls (pick, charge, wake, block) divided by the number of picks. Groups of 20 \
               writers and 20 readers, weights from 1 to 40. In a quantum a writer sends a message to \
               each reader of its group, or sleeps if one has 40; a reader reads all, and sleeps \

@@ -11,12 +11,12 @@ pub(super) const FIGURE: Figure = Figure {
     sets: SETS,
     remarks: "One task has a tenth of the total weight and is first in the list; the others have \
               uniform random weights, scaled to the rest, rounded to whole numbers of at least 1, \
-              with the exact sum. A schedule repeats after as many decisions as the total weight, \
-              which is asserted for every set. In closed form, which a test holds to be equal to \
-              the simulation. The greatest error is the skewed task's after its turn: φ(1 − φ/Φ), \
-              the printed value. The least error depends on where in the list heavy tasks stand \
-              and on how uneven their weights are, which the paper does not tell; ours is the \
-              worst of unsorted lists.",
+              with the exact sum. Computed in closed form over a cycle of as many quanta as the \
+              total weight; a test holds this to be equal to the policy's decisions, for smaller \
+              sets. The greatest error is the skewed task's after its turn: φ(1 − φ/Φ), the \
+              printed value. The least error depends on where in the list heavy tasks stand and on \
+              how uneven their weights are, which the paper's text does not say; ours is the worst \
+              of unsorted lists.",
     study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 1, part: 10 }),
 };
 

@@ -13,8 +13,8 @@ pub(super) const FIGURE: Figure = Figure {
               uniform random weights, scaled to the rest, rounded to whole numbers of at least 1, \
               with the exact sum. A schedule repeats after as many decisions as the total weight, \
               which is asserted for every set. VTRR's errors come from the order of its queue, by \
-              decreasing share. The greatest one may depend on a weight generator that the paper \
-              does not tell (conjecture). It was not tuned.",
+              decreasing share. The greatest one may depend on the generator of the weights, which \
+              the paper's text does not describe (conjecture). It was not tuned.",
     study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 1, part: 10 }),
 };
 

@@ -147,6 +147,11 @@ trait Study: Send + Sync {
     /// The figure's rows from one tally a point, each merged from `sets` sets.
     fn rows(&self, tallies: &[Tally], sets: u32) -> Vec<Row>;
 
+    /// Whether it measures time, so that a set is a round of measurements.
+    fn is_measurement(&self) -> bool {
+        false
+    }
+
     /// The picture.
     fn draw(&self, title: &str, rows: &[Row]) -> plot::Picture;
 }

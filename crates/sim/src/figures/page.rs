@@ -37,8 +37,11 @@ fn page(figures: &[(&Figure, Report)]) -> String {
     let _ = write!(out, "<style>\n{STYLE}</style>\n");
     out += "<h1>The papers' figures, reproduced</h1>\n";
     out += "<p>Every figure is computed by <code>prorata figure NAME</code> with the policies of the \
-            library. Red marks what the paper prints. Errors are in quanta: positive is ahead of the \
-            ideal, negative behind it.</p>\n<ul>\n";
+            library; the errors of WRR, WFQ and SFQ in closed forms, which tests hold to be equal to \
+            the policies' decisions. Red in a picture of errors is what the paper prints. Errors are \
+            in quanta: positive is ahead of the ideal, negative behind it.</p>\n";
+    summary(&mut out, figures);
+    out += "<ul>\n";
     for (figure, _) in figures {
         let (name, title) = (figure.name, escape(figure.title));
         let _ = writeln!(out, "<li><a href=\"#{name}\">{name}</a>: {title}</li>");
@@ -51,14 +54,32 @@ fn page(figures: &[(&Figure, Report)]) -> String {
     out
 }
 
+/// All that the papers print, beside ours.
+fn summary(out: &mut String, figures: &[(&Figure, Report)]) {
+    *out += "<h2 id=\"all\">What the papers print, beside ours</h2>\n<table>\n<tr><th>figure</th>\
+             <th>measure</th><th>measured</th><th>printed</th><th>where</th></tr>\n";
+    for (Figure { name, .. }, report) in figures {
+        for comparison in comparisons(&report.rows) {
+            let cells = cells(&comparison);
+            let _ = writeln!(out, "<tr><td><a href=\"#{name}\">{name}</a></td>{cells}</tr>");
+        }
+    }
+    *out += "</table>\n";
+}
+
 fn section(out: &mut String, figure: &Figure, report: &Report) {
     let (name, title, source) = (figure.name, escape(figure.title), escape(figure.source));
     let _ = writeln!(out, "<h2 id=\"{name}\">{title}</h2>\n<p class=\"source\">{source}.");
-    if report.sets > 1 {
-        let _ = writeln!(out, "{} random sets a point, seed {}.", report.sets, report.seed);
-    }
-    if report.sets < figure.sets {
-        let _ = writeln!(out, "The paper ran {}.", figure.sets);
+    let Report { sets, seed, .. } = report;
+    if (figure.study)().is_measurement() {
+        let _ = writeln!(out, "The least of {sets} rounds; seed of the weights {seed}.");
+    } else {
+        if *sets > 1 {
+            let _ = writeln!(out, "{sets} random sets a point, seed {seed}.");
+        }
+        if *sets < figure.sets {
+            let _ = writeln!(out, "The paper ran {}.", figure.sets);
+        }
     }
     if report.decisions > 0 {
         let _ = writeln!(out, "{} decisions.", grouped(report.decisions));
@@ -69,20 +90,21 @@ fn section(out: &mut String, figure: &Figure, report: &Report) {
     if !comparisons.is_empty() {
         *out +=
             "<table>\n<tr><th>measure</th><th>measured</th><th>printed</th><th>where</th></tr>\n";
-        comparisons.iter().for_each(|comparison| line(out, comparison));
+        for comparison in &comparisons {
+            let _ = writeln!(out, "<tr>{}</tr>", cells(comparison));
+        }
         *out += "</table>\n";
     }
     let _ = writeln!(out, "<p>{}</p>", escape(figure.remarks));
 }
 
-fn line(out: &mut String, comparison: &Comparison) {
+fn cells(comparison: &Comparison) -> String {
     let Comparison { subject, measure, measured, printed } = comparison;
     let (subject, measure) = (escape(subject), escape(&measure.replace('_', " ")));
-    let _ = writeln!(
-        out,
-        "<tr><td>{measure}</td><td class=\"number\">{measured:.3}</td>\
-         <td class=\"number\">{printed}</td><td>{subject}</td></tr>"
-    );
+    format!(
+        "<td>{measure}</td><td class=\"number\">{measured:.3}</td>\
+         <td class=\"number\">{printed}</td><td>{subject}</td>"
+    )
 }
 
 fn escape(text: &str) -> String {
@@ -100,4 +122,37 @@ fn grouped(number: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_golden_page_is_what_would_be_written() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../figures");
+        let read = |figure| files::read(figure, &golden).map(|report| (figure, report));
+        let figures: Vec<(&Figure, Report)> = REGISTRY.iter().filter_map(read).collect();
+        let text = std::fs::read_to_string(golden.join("index.html")).expect("text");
+        assert!(page(&figures) == text, "`prorata figure dfs-8 --output figures` writes it anew");
+    }
+
+    #[test]
+    fn rounds_of_measurements_are_no_random_sets() {
+        let report = |figure: &Figure| Report {
+            figure: figure.name.to_string(),
+            sets: 20,
+            seed: 1,
+            seconds: 0.0,
+            cpu_seconds: 0.0,
+            decisions: 0,
+            rows: Vec::new(),
+        };
+        for figure in REGISTRY {
+            let text = page(&[(figure, report(figure))]);
+            let is_cost = ["gr3-12", "gr3-13", "vtrr-3", "gdq-3"].contains(&figure.name);
+            assert_eq!(text.contains("The least of 20 rounds"), is_cost, "{}", figure.name);
+            assert_eq!(text.contains("20 random sets"), !is_cost, "{}", figure.name);
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
-use super::{Area, PRINTED, Picture, colour, document, tick};
+use super::{Area, Picture, colour, document, tick};
 
 /// An axis.
 #[derive(Clone)]
@@ -22,13 +22,11 @@ pub(in crate::figures) struct Series {
     pub(in crate::figures) marked: bool,
     /// Drawn pale: it is context.
     pub(in crate::figures) pale: bool,
-    /// What the paper prints.
-    pub(in crate::figures) printed: bool,
 }
 
 impl Series {
     pub(in crate::figures) fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
-        Series { name: name.into(), points, marked: false, pale: false, printed: false }
+        Series { name: name.into(), points, marked: false, pale: false }
     }
 
     pub(in crate::figures) fn marked(self) -> Series {
@@ -132,8 +130,7 @@ impl Lines {
             .y_label_formatter(&|&value| tick(value))
             .draw()?;
         for (index, series) in self.series.iter().enumerate() {
-            let colour = if series.printed { PRINTED } else { colour(index) };
-            let style = colour.mix(if series.pale { 0.35 } else { 1.0 }).stroke_width(2);
+            let style = colour(index).mix(if series.pale { 0.35 } else { 1.0 }).stroke_width(2);
             let line = LineSeries::new(series.points.iter().copied(), style);
             chart
                 .draw_series(line)?
