@@ -132,7 +132,7 @@ fn last_words(said: &str) -> &str {
         &["processed ", "verification time ", "stack depth ", "insns processed ", "subprog "];
     let log = said.split("-- END PROG LOAD LOG --").next().unwrap_or_default();
     let is_reason = |line: &&str| !STATISTICS.iter().any(|begin| line.starts_with(begin));
-    log.lines().filter(is_reason).next_back().unwrap_or_default().trim_end_matches('.')
+    log.lines().rfind(is_reason).unwrap_or_default().trim_end_matches('.')
 }
 
 /// The program is loaded, but the kernel does not take it as scheduler.
