@@ -54,7 +54,7 @@
 //! service because of the rounding: a job of which less than 2^−20 ns is left has ended.
 //!
 //! *Cost*: O(log N) for a job's arrival and its end, and O(P log N) where that changes the φ of
-//! tasks that may use whole cpus; O(1) for the rest. about 210 bytes a task.
+//! tasks that may use whole cpus; O(1) for the rest. About 210 bytes a task.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

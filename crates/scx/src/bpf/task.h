@@ -17,8 +17,8 @@ static u32 slot_of(const struct task_struct *p)
 }
 
 /*
- * The same of any task, from a map. From Linux 7.1 on dsq_vtime can be set only when the task is
- * ours, which it is not yet in init_task.
+ * The same of any task, from a map. Newer kernels (7.2 does, 6.18 does not) let dsq_vtime be set
+ * only when the task is ours, which it is not yet in init_task.
  */
 static u32 kept_slot(struct task_struct *p)
 {

@@ -6,8 +6,8 @@
  * is inherited by the task's children and survives exec. It is kept with the task itself, in a map that
  * the loader hands on, so that it also survives that the kernel unloads the scheduler for hotplug.
  *
- * Known limit: cgroup cpu.weight is not honoured. A group would be an entity of an outer policy
- * whose picks lead to the group's own; task_weight is where a task's group would be found.
+ * Known limit: cgroup cpu.weight is not honoured; task_weight is where a task's group would be
+ * found.
  */
 #ifndef PRORATA_WEIGHT_H
 #define PRORATA_WEIGHT_H
