@@ -14,6 +14,7 @@ mod hogs;
 mod ideal;
 mod loads;
 mod mixes;
+mod probes;
 mod random;
 mod scheduler;
 mod stress;
@@ -29,6 +30,10 @@ pub(crate) enum Guest {
     As(user::Args),
     /// Runs a mix of hogs under schedulers, and prints shares and lags.
     Mix(mixes::Args),
+    /// Runs tasks that sleep among hogs, and prints how late they run.
+    Probes(probes::Args),
+    /// Is one of them.
+    Probe(probes::ProbeArgs),
     /// Loads policies, and tells what that takes.
     Loads(loads::Args),
     /// Measures what schedulers cost.
@@ -54,6 +59,8 @@ impl Guest {
             Guest::Hog => hogs::hog(),
             Guest::As(args) => args.execute(),
             Guest::Mix(args) => args.execute(),
+            Guest::Probes(args) => args.execute(),
+            Guest::Probe(args) => args.execute(),
             Guest::Loads(args) => args.execute(),
             Guest::Cost(args) => args.execute(),
             Guest::Stress(args) => args.execute(),

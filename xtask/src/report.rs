@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Row {
     Share(ShareRow),
+    Response(ResponseRow),
     Cost(CostRow),
     Load(LoadRow),
     Failure(Failure),
@@ -31,6 +32,23 @@ pub(crate) struct ShareRow {
     pub(crate) gr3_bound_ms: f64,
     /// Received, in the order of the mix.
     pub(crate) shares: Vec<f64>,
+}
+
+/// How late tasks that sleep ran among hogs.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ResponseRow {
+    pub(crate) cpus: usize,
+    pub(crate) mix: String,
+    pub(crate) scheduler: String,
+    /// Periods in which they ran.
+    pub(crate) served_percent: f64,
+    /// From the time that they wanted to run until they did.
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
+    pub(crate) max_ms: f64,
+    /// What a hog received, as part of the mean.
+    pub(crate) least_hog: f64,
+    pub(crate) most_hog: f64,
 }
 
 /// What a scheduler cost.
@@ -110,6 +128,12 @@ impl ShareRow {
     }
 }
 
+impl ResponseRow {
+    pub(crate) fn print(self) {
+        Row::Response(self).print();
+    }
+}
+
 impl CostRow {
     pub(crate) fn print(self) {
         Row::Cost(self).print();
@@ -131,6 +155,13 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
         .collect();
     if !shares.is_empty() {
         share_table(&mut text, &shares);
+    }
+    let responses: Vec<&ResponseRow> = rows
+        .iter()
+        .filter_map(|row| if let Row::Response(row) = row { Some(row) } else { None })
+        .collect();
+    if !responses.is_empty() {
+        response_table(&mut text, &responses);
     }
     let costs: Vec<&CostRow> = rows
         .iter()
@@ -176,6 +207,30 @@ fn share_table(text: &mut String, rows: &[&ShareRow]) {
             row.gr3_bound_ms,
             row.share_error_percent,
             row.quantum_percent,
+        ));
+    }
+    line(String::new());
+}
+
+fn response_table(text: &mut String, rows: &[&ResponseRow]) {
+    let mut line = |words: String| text.write_str(&(words + "\n")).expect("a string takes all");
+    line(
+        "| cpus | tasks | scheduler | periods served | median wait, ms | 99 % | longest | hogs |"
+            .into(),
+    );
+    line("|---|---|---|---|---|---|---|---|".into());
+    for row in rows {
+        line(format!(
+            "| {} | {} | {} | {:.1} % | {:.2} | {:.2} | {:.1} | {:.3} .. {:.3} |",
+            row.cpus,
+            row.mix,
+            short(&row.scheduler),
+            row.served_percent,
+            row.p50_ms,
+            row.p99_ms,
+            row.max_ms,
+            row.least_hog,
+            row.most_hog,
         ));
     }
     line(String::new());

@@ -42,6 +42,9 @@ pub(crate) struct Args {
     /// Seconds after which the machine is switched off and the command has failed.
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     timeout: u64,
+    /// Take programs along as the tests have them, which build in seconds, not as users do.
+    #[arg(long)]
+    dev: bool,
     /// A program to take along, with the libraries that it needs; may be repeated.
     #[arg(long = "with", value_name = "FILE")]
     programs: Vec<PathBuf>,
@@ -52,7 +55,7 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn execute(self) -> Result<ExitCode> {
-        let mut programs = build_programs(true)?;
+        let mut programs = build_programs(!self.dev)?;
         programs.extend(self.programs);
         let machine = Machine {
             emulator: archive::emulator()?,
@@ -61,7 +64,7 @@ impl Args {
             icount: self.icount,
             boot: self.boot,
             timeout: Duration::from_secs(self.timeout),
-            measures: true,
+            measures: !self.dev,
         };
         match machine.run(&self.command.join(" "), &programs, &mut print)? {
             Outcome::Exited { code, warnings } => {

@@ -28,13 +28,7 @@ use crate::weights::{self, Cap};
 /// # Errors
 /// When there is no such policy or option, or a value is not acceptable.
 pub fn build(spec: &str, setup: &Setup) -> Result<Box<dyn Policy + Send>, BuildError> {
-    match policies::build(spec, setup) {
-        Err(BuildError::OneCpuOnly(_)) => {
-            let one_cpu = policies::build(spec, &Setup { cpus: 1, ..*setup })?;
-            Ok(Box::new(Central::new(one_cpu, setup)))
-        }
-        built => built,
-    }
+    policies::build_with(spec, setup, |one_cpu| Ok(Box::new(Central::new(one_cpu, setup))))
 }
 
 #[derive(Clone, Copy)]

@@ -117,6 +117,8 @@ struct Choice {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
     name: &'static str,
+    /// Tasks that sleep use their turns when they wake; else they are treated as in the papers.
+    pub(crate) sleepers_use_turns: bool,
     /// By their places in [`WITH_OPTIONS`].
     pub(crate) options: [u32; OPTIONS],
 }
@@ -124,14 +126,19 @@ pub(crate) struct Spec {
 /// As `--policy` takes it, with every option, since defaults differ from the core library's.
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)?;
-        for (index, (choice, value)) in choices(self.name).iter().zip(self.options).enumerate() {
-            let separator = if index == 0 { ':' } else { ',' };
-            write!(f, "{separator}{}={value}", choice.key)?;
-        }
-        Ok(())
+        let sleepers = if self.sleepers_use_turns { TURNS } else { PAPER };
+        write!(f, "{}:{SLEEPERS}={sleepers}", self.name)?;
+        choices(self.name)
+            .iter()
+            .zip(self.options)
+            .try_for_each(|(choice, value)| write!(f, ",{}={value}", choice.key))
     }
 }
+
+/// An option of every policy, and its values.
+const SLEEPERS: &str = "sleepers";
+const TURNS: &str = "turns";
+const PAPER: &str = "paper";
 
 /// The options of a policy.
 fn choices(name: &str) -> &'static [Choice] {
@@ -147,11 +154,19 @@ pub(crate) fn parse(text: &str) -> Result<Spec, String> {
     let choices = choices(name);
     let mut options = [0; OPTIONS];
     options.iter_mut().zip(choices).for_each(|(option, choice)| *option = choice.default);
+    let mut sleepers_use_turns = true;
     for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
         let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
+        if key == SLEEPERS {
+            if ![TURNS, PAPER].contains(&value) {
+                return Err(format!("option '{key}' takes {TURNS} or {PAPER}, not '{value}'"));
+            }
+            sleepers_use_turns = value == TURNS;
+            continue;
+        }
         let Some(at) = choices.iter().position(|choice| choice.key == key) else {
-            let keys: Vec<&str> = choices.iter().map(|choice| choice.key).collect();
-            let has = if keys.is_empty() { "none".into() } else { keys.join(", ") };
+            let keys = choices.iter().map(|choice| choice.key);
+            let has = keys.chain([SLEEPERS]).collect::<Vec<_>>().join(", ");
             return Err(format!("{name} has no option '{key}' in the kernel; it has {has}"));
         };
         let takes = &choices[at].takes;
@@ -161,7 +176,7 @@ pub(crate) fn parse(text: &str) -> Result<Spec, String> {
                 format!("option '{key}' takes a number from {least} to {most}, not '{value}'")
             })?;
     }
-    Ok(Spec { name, options })
+    Ok(Spec { name, sleepers_use_turns, options })
 }
 
 #[cfg(test)]
@@ -172,9 +187,20 @@ mod tests {
     fn options_are_the_policys_own() {
         assert_eq!(parse("gdq").unwrap().options, [1, 4]);
         assert_eq!(parse("gdq:delta=0,t=7").unwrap().options, [7, 0]);
-        assert_eq!(parse("gdq:t=7").unwrap().to_string(), "gdq:t=7,delta=4");
-        assert_eq!(parse("gr3").unwrap().to_string(), "gr3");
-        for wrong in ["gdqq", "gdq:t=0", "gdq:t", "gdq:x=1", "gdq:t=-1", "gr3:t=1", ""] {
+        assert_eq!(parse("gdq:t=7").unwrap().to_string(), "gdq:sleepers=turns,t=7,delta=4");
+        assert_eq!(parse("gr3").unwrap().to_string(), "gr3:sleepers=turns");
+        assert_eq!(parse("gr3:sleepers=paper").unwrap().to_string(), "gr3:sleepers=paper");
+        for wrong in [
+            "gdqq",
+            "gr3:sleepers=",
+            "gr3:sleepers=yes",
+            "gdq:t=0",
+            "gdq:t",
+            "gdq:x=1",
+            "gdq:t=-1",
+            "gr3:t=1",
+            "",
+        ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

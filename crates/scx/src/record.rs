@@ -3,7 +3,7 @@
 //! The first line says what was recorded:
 //!
 //! ```text
-//! prorata-record 1 policy gr3 cpus 2 quantum_ns 5000000
+//! prorata-record 1 policy gr3:sleepers=turns cpus 2 quantum_ns 5000000
 //! ```
 //!
 //! The policy is what `--policy` said, with all its options. When the kernel has unloaded the scheduler
@@ -19,7 +19,8 @@
 //! | `T weight TASK WEIGHT` | it has another weight |
 //! | `T wake TASK`, `T block TASK` | it waits; it does so no longer |
 //! | `T pick CPU TASK` | a cpu's decision; `-` for none |
-//! | `T charge TASK CHARGED_NS USED_NS` | the end of a quantum: what the policy was told, and really |
+//! | `T interrupt CPU` | the cpu is to stop what it runs, for a task that woke; `-` for none |
+//! | `T charge TASK CHARGED_NS USED_NS` | the end of a run: what the policy was told, and really |
 //! | `T away TASK rescue`, `T away TASK confined` | the task runs a quantum outside the policy |
 //! | `T reload CPUS` | the scheduler was loaded again, and knows no tasks |
 //! | `T return TASK BLOCKED USED_NS` | that is over; BLOCKED is 1 if the task blocked |
@@ -34,11 +35,15 @@ use anyhow::{Context, Result, bail};
 
 use crate::bpf_intf::{
     away_AWAY_RESCUE, event, event_kind_EVENT_ADD, event_kind_EVENT_AWAY, event_kind_EVENT_BLOCK,
-    event_kind_EVENT_CHARGE, event_kind_EVENT_PICK, event_kind_EVENT_REMOVE,
-    event_kind_EVENT_RETURN, event_kind_EVENT_WAKE, event_kind_EVENT_WEIGHT,
+    event_kind_EVENT_CHARGE, event_kind_EVENT_INTERRUPT, event_kind_EVENT_PICK,
+    event_kind_EVENT_REMOVE, event_kind_EVENT_RETURN, event_kind_EVENT_WAKE,
+    event_kind_EVENT_WEIGHT,
 };
 use crate::policies::Spec;
 use crate::shared::Memory;
+
+/// In place of a cpu.
+const NO_CPU: u16 = u16::MAX;
 
 /// Writes a recording.
 ///
@@ -138,6 +143,8 @@ fn write_event(out: &mut impl Write, event: &event) -> io::Result<()> {
         event_kind_EVENT_BLOCK => writeln!(out, "{now_ns} block {task}"),
         event_kind_EVENT_PICK if task == u32::MAX => writeln!(out, "{now_ns} pick {cpu} -"),
         event_kind_EVENT_PICK => writeln!(out, "{now_ns} pick {cpu} {task}"),
+        event_kind_EVENT_INTERRUPT if cpu == NO_CPU => writeln!(out, "{now_ns} interrupt -"),
+        event_kind_EVENT_INTERRUPT => writeln!(out, "{now_ns} interrupt {cpu}"),
         event_kind_EVENT_CHARGE => writeln!(out, "{now_ns} charge {task} {value} {extra}"),
         event_kind_EVENT_AWAY if value == u64::from(away_AWAY_RESCUE) => {
             writeln!(out, "{now_ns} away {task} rescue")

@@ -43,6 +43,7 @@ impl<'a> Scheduler<'a> {
         constants.rescue_ns = u64::try_from(options.rescue.as_nanos())?;
         constants.loader = i32::try_from(std::process::id())?;
         constants.policy_options = options.policy.options;
+        constants.sleepers_use_turns = options.policy.sleepers_use_turns;
         constants.recording = options.record.is_some();
         constants.cpus_possible = u32::try_from(libbpf_rs::num_possible_cpus()?)?;
         constants.unscheduled_since_ns = heritage.map_or(0, |before| before.unloaded_ns);

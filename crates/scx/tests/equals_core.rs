@@ -2,7 +2,7 @@
 //!
 //! Each policy header is compiled natively under the address and undefined-behaviour sanitizers
 //! (`replay.c`) and fed random legal calls; the Rust policy of the same name gets the same calls,
-//! and every pick must be the same.
+//! and every decision must be the same: as the policy is, and with turns that tasks use when they wake.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use prorata::{Policy, Setup, TaskId, Weight, central};
+use prorata::{Policy, Setup, Sleepers, TaskId, Weight, central};
 
 const QUANTUM_NS: u64 = 5_000_000;
 /// Calls per random history; many short ones find more than one long one.
@@ -63,16 +63,19 @@ struct Recorder {
     picks: usize,
     now_ns: u64,
     calls: String,
-    picked: Vec<i64>,
+    /// Who was picked and for how long, which cpu was interrupted: as `replay.c` prints it.
+    decisions: Vec<String>,
 }
 
 impl Recorder {
-    fn new(name: &str, seed: u64) -> Recorder {
+    fn new(name: &str, sleepers: Sleepers, seed: u64) -> Recorder {
         let mut random = Random(seed);
         let cpus = [1, 1, 2, 2, 3, 4, 8, 16][random.below(8)];
         let most_tasks = [4, 8, 20, 60][random.below(4)];
         let tasks = 1 + random.below(most_tasks);
-        let policy = central::build(name, &Setup::new(cpus, QUANTUM_NS)).expect("a policy");
+        let setup = Setup { sleepers, ..Setup::new(cpus, QUANTUM_NS) };
+        let policy = central::build(name, &setup).expect("a policy");
+        let uses_turns = u8::from(sleepers == Sleepers::Turns);
         Recorder {
             policy,
             states: vec![State::Unknown; tasks],
@@ -81,8 +84,8 @@ impl Recorder {
             picks: [2, 6, 12, 15][random.below(4)],
             random,
             now_ns: 0,
-            calls: format!("i {cpus} {QUANTUM_NS}\n"),
-            picked: Vec::new(),
+            calls: format!("u {uses_turns}\ni {cpus} {QUANTUM_NS}\n"),
+            decisions: Vec::new(),
         }
     }
 
@@ -97,15 +100,17 @@ impl Recorder {
         self.call(format_args!("t {now_ns}"));
         if self.random.below(16) < self.picks {
             let cpu = self.random.below(self.cpus.len());
-            self.charge(cpu, QUANTUM_NS);
+            self.charge(cpu, 1, 1);
             self.pick(cpu);
         } else {
             self.change();
         }
     }
 
-    fn charge(&mut self, cpu: usize, used_ns: u64) {
+    /// The task on `cpu`, if there is one, has used this part of its run.
+    fn charge(&mut self, cpu: usize, part: u64, of: u64) {
         let Some(task) = self.cpus[cpu].take() else { return };
+        let used_ns = self.policy.slice_ns(TaskId(task)).unwrap_or(QUANTUM_NS) / of * part;
         self.call(format_args!("c {task} {used_ns}"));
         self.policy.charge(TaskId(task), used_ns, self.now_ns);
         self.states[task as usize] = State::Waiting;
@@ -114,10 +119,30 @@ impl Recorder {
     fn pick(&mut self, cpu: usize) {
         self.call(format_args!("p {cpu}"));
         let picked = self.policy.pick(cpu, self.now_ns);
-        self.picked.push(picked.map_or(-1, |task| i64::from(task.0)));
+        let run_ns = picked.map(|task| self.policy.slice_ns(task).unwrap_or(QUANTUM_NS));
+        self.decide(picked.map(TaskId::index), run_ns.unwrap_or(0));
         if let Some(task) = picked {
             self.states[task.index()] = State::Running;
             self.cpus[cpu] = Some(task.0);
+        }
+    }
+
+    fn decide(&mut self, what: Option<usize>, run_ns: u64) {
+        let what = what.map_or("-1".to_string(), |number| number.to_string());
+        self.decisions.push(format!("{what} {run_ns}"));
+    }
+
+    /// Asks which cpu shall stop what it runs, which it does at some time, or not.
+    fn interrupt(&mut self) {
+        self.call(format_args!("x 0"));
+        let cpu = self.policy.interrupt(self.now_ns);
+        self.decide(cpu, 0);
+        if let Some(cpu) = cpu
+            && self.random.below(8) > 0
+        {
+            let part = self.random.next() % 64;
+            self.charge(cpu, part, 64);
+            self.pick(cpu);
         }
     }
 
@@ -135,8 +160,8 @@ impl Recorder {
                 return self.policy.set_weight(task, new, self.now_ns);
             }
             let cpu = self.cpus.iter().position(|&on| on == Some(id)).expect("it runs somewhere");
-            let used_ns = self.random.next() % QUANTUM_NS;
-            self.charge(cpu, used_ns);
+            let part = self.random.next() % 64;
+            self.charge(cpu, part, 64);
             self.leave(index, choice == 1);
             return self.pick(cpu);
         }
@@ -155,6 +180,7 @@ impl Recorder {
                 self.call(format_args!("w {id}"));
                 self.policy.wake(task, self.now_ns);
                 self.states[index] = State::Waiting;
+                self.interrupt();
             }
             (_, choice) => self.leave(index, choice == 1),
         }
@@ -195,7 +221,7 @@ fn compile(policy: &str) -> PathBuf {
     program
 }
 
-fn decisions(program: &Path, calls: &str) -> Vec<i64> {
+fn decisions(program: &Path, calls: &str) -> Vec<String> {
     let mut child = Command::new(program)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -211,11 +237,11 @@ fn decisions(program: &Path, calls: &str) -> Vec<i64> {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "replay failed, {}:\n{said}", output.status);
     let lines = String::from_utf8(output.stdout).expect("numbers");
-    lines.lines().map(|line| line.parse().expect("a number")).collect()
+    lines.lines().map(String::from).collect()
 }
 
-/// Feeds `events` random calls, in histories of at most [`HISTORY`], to the kernel's `policy` and
-/// to that of the core library which it implements.
+/// Feeds `events` random calls, in histories of [`HISTORY`], to the kernel's `policy` and to that of
+/// the core library which it implements; in every other history tasks use turns when they wake.
 fn compare(policy: &str, core: &str, events: usize) {
     compare_with_options(policy, &[], core, events);
 }
@@ -224,24 +250,25 @@ fn compare(policy: &str, core: &str, events: usize) {
 fn compare_with_options(policy: &str, options: &[u32], core: &str, events: usize) {
     let program = compile(policy);
     for seed in 0..(events / HISTORY) as u64 {
-        let mut recorder = Recorder::new(core, seed);
+        let sleepers = if seed % 2 == 0 { Sleepers::Paper } else { Sleepers::Turns };
+        let mut recorder = Recorder::new(core, sleepers, seed);
         (0..HISTORY).for_each(|_| recorder.step());
         let mut calls = String::new();
         for (index, value) in options.iter().enumerate() {
             writeln!(calls, "o {index} {value}").expect("a string takes everything");
         }
         let kernel = decisions(&program, &(calls + &recorder.calls));
-        assert_eq!(kernel.len(), recorder.picked.len(), "{policy}, seed {seed}");
-        let differ = kernel.iter().zip(&recorder.picked).position(|(a, b)| a != b);
+        assert_eq!(kernel.len(), recorder.decisions.len(), "{policy}, seed {seed}");
+        let differ = kernel.iter().zip(&recorder.decisions).position(|(a, b)| a != b);
         if let Some(at) = differ {
-            let picks = recorder.calls.match_indices("\np ").map(|(index, _)| index);
-            let end = picks.clone().nth(at).expect("a pick for each decision");
+            let mut asked = recorder.calls.match_indices(['p', 'x']).map(|(index, _)| index);
+            let end = asked.nth(at).expect("a call for each decision");
             let tail: Vec<&str> = recorder.calls[..end].lines().rev().take(12).collect();
             panic!(
-                "{policy}, seed {seed}, pick {at}: the kernel's policy picks {}, the core's {}; \
-                 before it, newest first:\n{}",
+                "{policy}, seed {seed}, decision {at}: the kernel's policy decides {}, the core's \
+                 {}; before it, newest first:\n{}",
                 kernel[at],
-                recorder.picked[at],
+                recorder.decisions[at],
                 tail.join("\n")
             );
         }

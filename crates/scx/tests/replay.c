@@ -1,25 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A policy header without a kernel: reads calls from stdin, one a line, and prints every decision.
+ * A policy header without a kernel, with turns.h before it: reads calls from stdin, one a line, and
+ * prints every decision.
  *
  *   o INDEX VALUE          policy_option, before all others
- *   i CPUS QUANTUM_NS      policy_init, before all others but that
- *   a TASK WEIGHT          policy_add          r TASK   policy_remove
- *   s TASK WEIGHT          policy_set_weight   w TASK   policy_wake
- *   b TASK                 policy_block        c TASK USED_NS   policy_charge
- *   p CPU                  policy_pick: prints the task, or -1
+ *   u 1                    tasks that sleep use their turns, before all others but that
+ *   i CPUS QUANTUM_NS      init, before all others but these
+ *   a TASK WEIGHT          add          r TASK           remove
+ *   s TASK WEIGHT          set_weight   w TASK           wake
+ *   b TASK                 block        c TASK USED_NS   charge
+ *   p CPU                  pick: prints the task, or -1, and how long it may run, or 0
+ *   x 0                    interrupt: prints the cpu, or -1, and 0
  *   t NOW_NS               the time of the calls that follow
  */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "../src/bpf/policy.h"
+#include "../src/bpf/turn.h"
 
 static u64 replay_now_ns, replay_quantum_ns;
 static u32 replay_options[POLICY_OPTIONS];
+static bool replay_turns;
 
 static inline u64 now_ns(void) { return replay_now_ns; }
 static inline u64 quantum_ns(void) { return replay_quantum_ns; }
+static inline bool uses_turns(void) { return replay_turns; }
 static inline u32 policy_option(u32 index) { return replay_options[index]; }
 
 #define TASK(id) (&replay_tasks[id])
@@ -29,6 +35,18 @@ static inline u32 policy_option(u32 index) { return replay_options[index]; }
 	static struct policy_state replay_state;
 
 #include POLICY_HEADER
+
+static struct turn replay_turn[POLICY_TASKS];
+static struct turns replay_turns_state;
+#define TURN(id) (&replay_turn[id])
+#define TURNS (&replay_turns_state)
+
+#include "../src/bpf/turns.h"
+
+static void print(u32 number, u64 run_ns)
+{
+	printf("%" PRId64 " %" PRIu64 "\n", number == NIL ? -1 : (int64_t)number, run_ns);
+}
 
 static void call(char verb, u64 first, u64 second)
 {
@@ -41,19 +59,21 @@ static void call(char verb, u64 first, u64 second)
 		break;
 	case 'i':
 		replay_quantum_ns = second;
-		policy_init((u32)first);
+		turns_init((u32)first);
 		break;
-	case 'a': policy_add(task, (u32)second); break;
-	case 'r': policy_remove(task); break;
-	case 's': policy_set_weight(task, (u32)second); break;
-	case 'w': policy_wake(task); break;
-	case 'b': policy_block(task); break;
-	case 'c': policy_charge(task, second); break;
+	case 'u': replay_turns = first; break;
+	case 'a': turns_add(task, (u32)second); break;
+	case 'r': turns_remove(task); break;
+	case 's': turns_set_weight(task, (u32)second); break;
+	case 'w': turns_wake(task); break;
+	case 'b': turns_block(task); break;
+	case 'c': turns_charge(task, second); break;
 	case 't': replay_now_ns = first; break;
 	case 'p':
-		picked = policy_pick(task);
-		printf("%" PRId64 "\n", picked == NIL ? -1 : (int64_t)picked);
+		picked = turns_pick(task);
+		print(picked, picked == NIL ? 0 : turns_run_ns(picked));
 		break;
+	case 'x': print(turns_interrupt(), 0); break;
 	default:
 		fprintf(stderr, "no call '%c'\n", verb);
 		exit(2);

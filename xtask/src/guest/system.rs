@@ -3,7 +3,7 @@
 use std::io;
 use std::mem;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 /// Real-time priorities: this process goes before those that it makes real-time ones, or a hog
 /// among them would keep it, on one cpu, from making it an ordinary one again.
@@ -74,9 +74,44 @@ pub(crate) fn bind(pid: u32, mut wanted: impl FnMut(usize) -> bool, cpus: usize)
 
 /// The clock of the kernel's trace (`mono`), in µs.
 pub(crate) fn monotonic_us() -> u64 {
+    clock_us(libc::CLOCK_MONOTONIC)
+}
+
+/// How long the calling thread has run, in µs.
+pub(crate) fn thread_us() -> u64 {
+    clock_us(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Sleeps until [`monotonic_us`] is this.
+pub(crate) fn sleep_until_us(until_us: u64) -> Result<()> {
+    let time = libc::timespec {
+        tv_sec: i64::try_from(until_us / 1_000_000)?,
+        tv_nsec: i64::try_from(until_us % 1_000_000 * 1000)?,
+    };
+    let absolute = libc::TIMER_ABSTIME;
+    // SAFETY: the pointer is to a live struct, which the call reads; the rest may be left out.
+    let result = unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            absolute,
+            &raw const time,
+            std::ptr::null_mut(),
+        )
+    };
+    ensure!(result == 0, "cannot sleep: {}", io::Error::from_raw_os_error(result));
+    Ok(())
+}
+
+/// Has the calling thread's sleeps end when they should, not up to 50 µs later.
+pub(crate) fn sleep_exactly() -> Result<()> {
+    // SAFETY: the call takes plain numbers.
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) }).context("cannot set the timer slack")
+}
+
+fn clock_us(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live struct, which the call fills.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
     let (seconds, ns) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
     seconds * 1_000_000 + ns / 1000
 }

@@ -111,6 +111,7 @@ impl Replay {
         self.now_ns = now_ns;
         match (verb, arguments) {
             ("pick", [cpu, picked]) => return self.pick(number(cpu)?, picked),
+            ("interrupt", [cpu]) => return self.interrupt(cpu),
             ("add", [task, weight, _pid]) => self.add(number(task)?, weight)?,
             ("remove", [task]) => self.remove(number(task)?)?,
             ("weight", [task, weight]) => self.weight(number(task)?, weight)?,
@@ -140,18 +141,11 @@ impl Replay {
         let cpu = cpu as usize;
         let current = self.cpus.get(cpu).with_context(|| format!("there is no cpu {cpu}"))?;
         ensure!(current.is_none(), "cpu {cpu} runs a task that was not charged");
-        let kernel = if picked == "-" { None } else { Some(number(picked)?) };
+        let kernel = number_or_none(picked)?;
         let core = self.policy.pick(cpu, self.now_ns).map(|task| task.0);
         self.picks += 1;
         if core != kernel {
-            let name =
-                |pick: Option<u32>| pick.map_or("none".into(), |task| format!("task {task}"));
-            return Ok(Some(format!(
-                "decision {}: the kernel picks {}, the policy {}",
-                self.picks,
-                name(kernel),
-                name(core)
-            )));
+            return Ok(Some(self.difference("picks", "task", kernel, core)));
         }
         if let Some(task) = kernel {
             self.task(task, &[State::Waiting])?.state = State::Running;
@@ -159,6 +153,19 @@ impl Replay {
             self.errors.start(TaskId(task), self.now_ns);
         }
         Ok(None)
+    }
+
+    fn difference(&self, verb: &str, what: &str, kernel: Option<u32>, core: Option<u32>) -> String {
+        let name = |choice: Option<u32>| choice.map_or("none".into(), |n| format!("{what} {n}"));
+        let (kernel, core) = (name(kernel), name(core));
+        format!("decision {}: the kernel {verb} {kernel}, the policy {core}", self.picks)
+    }
+
+    fn interrupt(&mut self, cpu: &str) -> Result<Option<String>> {
+        let kernel = number_or_none(cpu)?;
+        let core = self.policy.interrupt(self.now_ns);
+        let core = core.map(|cpu| u32::try_from(cpu).expect("cpus are few"));
+        Ok((core != kernel).then(|| self.difference("interrupts", "cpu", kernel, core)))
     }
 
     fn add(&mut self, task: u32, weight: &str) -> Result<()> {
@@ -292,12 +299,19 @@ impl Replay {
 fn build(policy: &str, cpus: usize, quantum_ns: Nanos) -> Result<Box<dyn Policy + Send>> {
     ensure!((1..=Setup::MAX_CPUS).contains(&cpus), "{cpus} cpus");
     // WFQ for several cpus, which is what the kernel has, is called MFQ in the core.
-    let policy = if policy == "wfq" { "mfq" } else { policy };
+    let policy = match policy.strip_prefix("wfq") {
+        Some(options) => &format!("mfq{options}"),
+        None => policy,
+    };
     Ok(central::build(policy, &Setup::new(cpus, quantum_ns))?)
 }
 
 fn number(word: &str) -> Result<u32> {
     word.parse().with_context(|| format!("'{word}' is no number"))
+}
+
+fn number_or_none(word: &str) -> Result<Option<u32>> {
+    if word == "-" { Ok(None) } else { number(word).map(Some) }
 }
 
 fn parse_weight(word: &str) -> Result<Weight> {

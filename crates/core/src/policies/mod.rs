@@ -145,16 +145,27 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 /// When there is no such policy or option, a value is not acceptable, or the policy cannot
 /// schedule that many cpus.
 pub fn build(spec: &str, setup: &Setup) -> Built {
+    let (name, _) = spec.split_once(':').unwrap_or((spec, ""));
+    build_with(spec, setup, |_| Err(BuildError::OneCpuOnly(name.to_string())))
+}
+
+/// The same, where `on_several` makes of a policy for one cpu one for several.
+pub(crate) fn build_with(
+    spec: &str,
+    setup: &Setup,
+    on_several: impl FnOnce(Box<dyn Policy + Send>) -> Built,
+) -> Built {
     let (name, options) = spec.split_once(':').unwrap_or((spec, ""));
     let entry = find(name).ok_or_else(|| BuildError::UnknownPolicy(name.to_string()))?;
-    if setup.cpus > 1 && !entry.multiprocessor {
-        return Err(BuildError::OneCpuOnly(name.to_string()));
-    }
     let mut options = Options::parse(options);
     let mut sleepers = [("turns", Sleepers::Turns), ("paper", Sleepers::Paper)];
     sleepers.sort_by_key(|&(_, choice)| choice != setup.sleepers);
     let sleepers = options.choice("sleepers", &sleepers)?;
-    let policy = (entry.build)(setup, &mut options)?;
+    let policy = if setup.cpus > 1 && !entry.multiprocessor {
+        on_several((entry.build)(&Setup { cpus: 1, ..*setup }, &mut options)?)?
+    } else {
+        (entry.build)(setup, &mut options)?
+    };
     options.finish()?;
     Ok(match sleepers {
         Sleepers::Paper => policy,

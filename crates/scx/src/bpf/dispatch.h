@@ -47,10 +47,12 @@ static bool settle_previous(u32 cpu, u32 id, u64 exec_ns)
 	struct slot __arena *slot = &slots[id];
 
 	if (slot->state == TASK_RUNNING && slot->cpu == cpu) {
+		bool stopping = turns_is_stopping(cpu);
+
 		ledger_settle(slot, exec_ns);
-		if (ledger_goes_on(slot))
+		if (ledger_goes_on(slot) && !stopping)
 			return true;
-		end_quantum(id, false);
+		end_quantum(id, stopping);
 	} else if (slot->state == TASK_AWAY) {
 		if (is_owed_after(slot, exec_ns))
 			return true;
@@ -122,7 +124,7 @@ static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
 		return DECISION(VERB_NOTHING, NIL);
 	id = rescue(cpu);
 	if (id != NIL) {
-		ledger_grant(&slots[id]);
+		ledger_grant(&slots[id], quantum);
 		slots[id].cpu = cpu;
 		return DECISION(id == previous ? VERB_KEEP : VERB_RUN_AWAY, id);
 	}
@@ -148,6 +150,12 @@ static void redirect(u32 cpu, u32 id)
 	unlock();
 }
 
+/* A task that runs on credit runs at once. */
+static u64 urgency(const struct slot __arena *slot)
+{
+	return slot->run_ns < quantum ? SCX_ENQ_PREEMPT : 0;
+}
+
 /* Carries a decision out. True if the cpu has to decide again. */
 static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 {
@@ -169,7 +177,7 @@ static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 	if (slots[id].confined && !can_run_on(p, cpu)) {
 		redirect(index_of(cpu), id);
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu_of(slots[id].home),
-				   ledger_slice_ns(&slots[id]), 0);
+				   ledger_slice_ns(&slots[id]), urgency(&slots[id]));
 		return true;
 	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, ledger_slice_ns(&slots[id]), 0);

@@ -15,6 +15,7 @@ typedef long long s64;
 #endif
 
 #include "policy.h"
+#include "turn.h"
 
 enum limits {
 	MAX_CPUS = POLICY_CPUS,
@@ -35,6 +36,7 @@ enum event_kind {
 	EVENT_CHARGE,		/* value: ns charged; extra: ns really used since the last charge */
 	EVENT_AWAY,		/* begins a quantum outside the policy; value: enum away */
 	EVENT_RETURN,		/* ends it; value: 1 if the task blocked; extra: ns used */
+	EVENT_INTERRUPT,	/* the cpu is to stop what it runs */
 };
 
 /* Why a task runs outside the policy for a quantum. */
@@ -99,6 +101,7 @@ struct shared {
 	/* Bit per cpu: it asked, and there was nothing to run. */
 	u64 idle[MAX_CPUS / 64];
 	struct cpu_state cpu[MAX_CPUS];
+	struct turns turns;
 };
 
 /* Argument and result of the program that sets and gets weights. */

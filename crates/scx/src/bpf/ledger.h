@@ -10,9 +10,10 @@
  *   picked:  owed += 5 ms  ->  2 ms    runs 4 ms:  owed = -2 ms
  *   picked:  owed += 5 ms  ->  3 ms    runs 4 ms:  owed = -1 ms
  *
- * A quantum that something interrupted is not over while it is owed more than a quarter of it. A
- * task that blocks or yields loses what it is owed, but not what it owes. A debt of a whole quantum
- * is an overdraft: the next pick is over at once.
+ * A run that something interrupted is not over while more than a quarter of it is owed. A task that
+ * blocks or yields is owed nothing more here, but keeps its debts: what it was granted and did not use
+ * is not charged for, and may be its credit (turns.h). A debt of a whole run is an overdraft: the next
+ * pick is over at once.
  *
  * Known limit: debts are kept to DEBT_QUANTA quanta, so that one long overrun (a cpu kept by the
  * hypervisor, say) cannot lock a task out.
@@ -34,9 +35,10 @@ static u64 run_time_ns(const struct task_struct *p)
 	return p->se.sum_exec_runtime + (since_ns > 0 ? since_ns : 0);
 }
 
-static void ledger_grant(struct slot __arena *slot)
+static void ledger_grant(struct slot __arena *slot, u64 run_ns)
 {
-	slot->owed_ns += quantum;
+	slot->run_ns = run_ns;
+	slot->owed_ns += run_ns;
 }
 
 /* Brings the ledger up to date with the task's run time. */
@@ -59,20 +61,21 @@ static bool is_owed_after(struct slot __arena *slot, u64 exec_ns)
 	return !slot->yielded && slot->owed_ns > 0;
 }
 
-/* True if the quantum goes on. */
+/* True if the run goes on. */
 static bool ledger_goes_on(struct slot __arena *slot)
 {
-	return !slot->yielded && slot->owed_ns > (s64)(quantum / 4);
+	return !slot->yielded && slot->owed_ns > (s64)(slot->run_ns / 4);
 }
 
-/* What the policy shall account for the quantum that ends now: all of it unless it was cut short. */
+/* What the policy shall account for the run that ends now: all of it unless it was cut short. */
 static u64 ledger_used(struct slot __arena *slot, bool cut_short)
 {
-	u64 charged_ns = quantum;
+	u64 charged_ns = slot->run_ns;
 
 	if (cut_short || slot->yielded) {
 		if (slot->owed_ns > 0) {
-			charged_ns = slot->owed_ns < (s64)quantum ? quantum - slot->owed_ns : 0;
+			charged_ns = slot->owed_ns < (s64)slot->run_ns ?
+				     slot->run_ns - slot->owed_ns : 0;
 			slot->owed_ns = 0;
 		}
 	}

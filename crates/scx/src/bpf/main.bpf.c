@@ -23,6 +23,7 @@
 #include "memory.h"
 #include "lock.h"
 #include POLICY_HEADER
+#include "turns.h"
 #include "record.h"
 #include "ledger.h"
 #include "queue.h"
@@ -85,19 +86,22 @@ enum place { PLACE_QUEUE, PLACE_PICKED, PLACE_HERE };
 
 static u32 place_of(struct slot __arena *slot, u32 id, u64 exec_ns, bool thrown_out)
 {
+	bool stopping;
+
 	switch (slot->state) {
 	case TASK_BLOCKED:
 		slot->exec_ns = exec_ns;
 		join(id);
 		return PLACE_QUEUE;
 	case TASK_RUNNING:
-		if (is_owed_after(slot, exec_ns) && !thrown_out)
+		stopping = turns_is_stopping(slot->cpu);
+		if (is_owed_after(slot, exec_ns) && !thrown_out && !stopping)
 			return PLACE_PICKED;
 		/* Another cpu that it was picked for may be gone for good. */
-		if (thrown_out || slot->cpu != slot->home)
+		if (thrown_out || (slot->cpu != slot->home && !stopping))
 			give_back(id);
 		else
-			end_quantum(id, false);
+			end_quantum(id, stopping);
 		return PLACE_QUEUE;
 	case TASK_AWAY:
 		if (is_owed_after(slot, exec_ns))
@@ -113,7 +117,8 @@ static u32 place_of(struct slot __arena *slot, u32 id, u64 exec_ns, bool thrown_
 void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u32 id = slot_of(p), home = index_of(scx_bpf_task_cpu(p)), place, picked_for, idle = NIL;
-	u64 now = scx_bpf_now(), exec_ns = p->se.sum_exec_runtime, slice_ns;
+	u32 victim = NIL;
+	u64 now = scx_bpf_now(), exec_ns = p->se.sum_exec_runtime, slice_ns, flags = 0;
 	bool confined = is_confined(p), was_picked;
 	struct slot __arena *slot;
 
@@ -138,6 +143,8 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		idle = was_picked && picked_for != home ? picked_for : find_idle(home, confined);
 	if (idle != NIL)
 		set_idle(idle, false);
+	else if (place == PLACE_QUEUE && (enq_flags & SCX_ENQ_WAKEUP) && turns_is_ready(id))
+		victim = interrupt();
 	slice_ns = ledger_slice_ns(slot);
 	unlock();
 
@@ -145,17 +152,20 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		redirect(picked_for, id);
 		idle = picked_for;
 		place = PLACE_HERE;
+		flags = urgency(slot);
 	}
 	if (place == PLACE_PICKED && picked_for != home)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu_of(picked_for), slice_ns, 0);
 	else if (place != PLACE_QUEUE)
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, flags);
 	/* It goes on after what ran beside the policy. */
 	if (place == PLACE_PICKED && picked_for == home &&
 	    bpf_get_smp_processor_id() == (u32)cpu_of(home))
 		slice_begins(cpu_of(home), slice_ns);
 	if (idle != NIL)
 		scx_bpf_kick_cpu(cpu_of(idle), SCX_KICK_IDLE);
+	if (victim != NIL)
+		scx_bpf_kick_cpu(cpu_of(victim), SCX_KICK_PREEMPT);
 }
 
 void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
@@ -246,7 +256,7 @@ void BPF_STRUCT_OPS(prorata_enable, struct task_struct *p)
 	slot->state = TASK_BLOCKED;
 	slot->exec_ns = p->se.sum_exec_runtime;
 	record(EVENT_ADD, id, 0, weight, slot->pid);
-	policy_add(id, weight);
+	turns_add(id, weight);
 	unlock();
 }
 
@@ -313,7 +323,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 	shared->free_slot = NIL;
 	bpf_for(i, 0, MAX_TASKS)
 		free_slot(MAX_TASKS - 1 - i);
-	policy_init(cpus_in_use);
+	turns_init(cpus_in_use);
 	slice_init();
 	return 0;
 }

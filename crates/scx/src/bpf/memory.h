@@ -53,8 +53,11 @@ enum task_state {
 	static struct policy_state __arena *state; \
 	struct slot { \
 		struct policy_task policy; \
-		/* Quantum granted minus time used. Above 0 while a quantum is not over. */ \
+		struct turn turn; \
+		/* Time granted minus time used. Above 0 while a run is not over. */ \
 		s64 owed_ns; \
+		/* What it was granted for this run. */ \
+		u64 run_ns; \
 		/* p->se.sum_exec_runtime when the ledger was brought up to date. */ \
 		u64 exec_ns; \
 		/* Time used since the last charge. */ \
@@ -80,6 +83,8 @@ enum task_state {
 
 #define STATE state
 #define TASK(id) (&slots[id].policy)
+#define TURN(id) (&slots[id].turn)
+#define TURNS (&shared->turns)
 
 /* A function that is verified once, whatever calls it: its arguments are numbers. */
 #define global_fn __noinline
@@ -108,6 +113,8 @@ const volatile u64 quantum = 5000000;
 const volatile u64 rescue_ns = 10000000000ULL;
 const volatile u32 policy_options[POLICY_OPTIONS];
 const volatile bool recording;
+/* Tasks that sleep use their turns when they wake. */
+const volatile bool sleepers_use_turns = true;
 /* The process that loaded us. */
 const volatile s32 loader;
 /* Cpus that could be plugged in: a task that is bound to none of them is allowed on so many. */
@@ -122,6 +129,11 @@ const volatile u16 cpu_of_index[MAX_CPUS];
 static u32 policy_option(u32 index)
 {
 	return policy_options[index];
+}
+
+static bool uses_turns(void)
+{
+	return sleepers_use_turns;
 }
 
 static u32 index_of(s32 cpu)

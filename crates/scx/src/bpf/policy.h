@@ -17,6 +17,7 @@
  *   struct policy_state  everything else; STATE gives it; its first member is
  *                        `struct policy_counts counts`
  *   POLICY_MEMORY        this word, on a line of its own after the two structs
+ *   POLICY_CREDIT_QUANTA, POLICY_PAYS_WHOLE   how its turns are paid (turns.h)
  *
  *   policy_fn u32 policy_init(u32 cpus)              once, all memory zero
  *   policy_fn u32 policy_add(u32 task, u32 weight)   known from now on, blocked
@@ -35,6 +36,8 @@
  *   - A task whose quantum ends is charged and its cpu picks at once, within one locked section.
  *   - charge never tells more than a quantum. What a task really used is in the framework's ledger
  *     (ledger.h), which lengthens or shortens its next runs.
+ *   - What is waiting, running or blocked for the policy is a task's turn, not always the task: one
+ *     that sleeps waits for the turns that it will use later (turns.h).
  *   - A task that has to run outside the policy for a quantum (rescued, or bound to other cpus than
  *     the one that picked it) is charged, blocked, and woken when the quantum is over.
  *

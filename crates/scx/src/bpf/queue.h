@@ -85,7 +85,7 @@ global_fn u32 join(u32 id)
 	slot->state = TASK_WAITING;
 	age_append(slot, id);
 	record(EVENT_WAKE, id, 0, 0, 0);
-	policy_wake(id);
+	turns_wake(id);
 	return 0;
 }
 
@@ -96,11 +96,11 @@ global_fn u32 part(u32 id)
 	age_remove(slot);
 	slot->state = TASK_BLOCKED;
 	record(EVENT_BLOCK, id, 0, 0, 0);
-	policy_block(id);
+	turns_block(id);
 	return 0;
 }
 
-/* The quantum of a running task is over; `cut_short` if the task ended it itself. */
+/* The run of a task is over; `cut_short` if the task ended it itself, or somebody is to run at once. */
 global_fn u32 end_quantum(u32 id, u32 cut_short)
 {
 	struct slot __arena *slot = &slots[id];
@@ -112,12 +112,12 @@ global_fn u32 end_quantum(u32 id, u32 cut_short)
 	age_append(slot, id);
 	record(EVENT_CHARGE, id, slot->cpu, charged_ns, slot->used_ns);
 	slot->used_ns = 0;
-	policy_charge(id, charged_ns);
+	turns_charge(id, charged_ns);
 	return 0;
 }
 
 /*
- * A task was picked whose debt takes the quantum: it is charged for it and waits on. Its waiting time
+ * A task was picked whose debt takes the run: it is charged for it and waits on. Its waiting time
  * goes on too, or a task that is seldom picked would pay its debt for longer than the kernel lets a
  * task wait.
  */
@@ -125,8 +125,8 @@ static void overdraw(struct slot __arena *slot, u32 id, u32 cpu)
 {
 	shared->stats.overdrafts++;
 	slot->cpu = cpu;
-	record(EVENT_CHARGE, id, cpu, quantum, 0);
-	policy_charge(id, quantum);
+	record(EVENT_CHARGE, id, cpu, slot->run_ns, 0);
+	turns_charge(id, slot->run_ns);
 }
 
 /* In place of a task: one was picked that is in debt. */
@@ -135,7 +135,7 @@ static void overdraw(struct slot __arena *slot, u32 id, u32 cpu)
 /* The cpu's next task, now running; NIL if there is none; OVERDRAWN for a debtor who will not do. */
 global_fn u32 pick(u32 cpu, u32 debtors_too)
 {
-	u32 id = policy_pick(cpu);
+	u32 id = turns_pick(cpu);
 	struct slot __arena *slot;
 
 	record(EVENT_PICK, id, cpu, 0, 0);
@@ -145,7 +145,7 @@ global_fn u32 pick(u32 cpu, u32 debtors_too)
 		return NIL;
 	}
 	slot = &slots[id];
-	ledger_grant(slot);
+	ledger_grant(slot, turns_run_ns(id));
 	if (slot->owed_ns <= 0 && !debtors_too) {
 		overdraw(slot, id, cpu);
 		return OVERDRAWN;
@@ -208,8 +208,17 @@ global_fn u32 forget(u32 id)
 		return_from_away(id, true);
 	slot->state = TASK_OUT;
 	record(EVENT_REMOVE, id, 0, 0, 0);
-	policy_remove(id);
+	turns_remove(id);
 	return 0;
+}
+
+/* A cpu that is to stop what it runs, for a task that woke with credit; NIL if there is none. */
+global_fn u32 interrupt(void)
+{
+	u32 cpu = turns_interrupt();
+
+	record(EVENT_INTERRUPT, NIL, cpu, 0, 0);
+	return cpu;
 }
 
 /* --- idle cpus ------------------------------------------------------------------------------- */

@@ -81,7 +81,7 @@ static void reweight(struct slot __arena *slot, u32 id, u32 weight)
 	if (slot->state == TASK_OUT)
 		return;
 	record(EVENT_WEIGHT, id, 0, weight, 0);
-	policy_set_weight(id, weight);
+	turns_set_weight(id, weight);
 }
 
 #endif

@@ -22,6 +22,8 @@
 #define PRORATA_DFS_FA_H
 
 #define POLICY_NAME "dfs_fa"
+#define POLICY_CREDIT_QUANTA 2
+#define POLICY_PAYS_WHOLE 0
 
 #include "../tagged.h"
 

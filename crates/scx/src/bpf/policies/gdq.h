@@ -23,6 +23,8 @@
 #define PRORATA_GDQ_H
 
 #define POLICY_NAME "gdq"
+#define POLICY_CREDIT_QUANTA 2
+#define POLICY_PAYS_WHOLE 0
 
 #include "../wide.h"
 

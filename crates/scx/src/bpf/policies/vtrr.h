@@ -31,6 +31,8 @@
 #define PRORATA_VTRR_H
 
 #define POLICY_NAME "vtrr"
+#define POLICY_CREDIT_QUANTA 2
+#define POLICY_PAYS_WHOLE 1
 
 #include "../ranked.h"
 #include "../vtime.h"

@@ -19,6 +19,8 @@
 #define PRORATA_WFQ_H
 
 #define POLICY_NAME "wfq"
+#define POLICY_CREDIT_QUANTA 2
+#define POLICY_PAYS_WHOLE 0
 
 #include "../tagged.h"
 

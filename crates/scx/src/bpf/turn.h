@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What is kept of turns (turns.h): of each task, and of all. */
+#ifndef PRORATA_TURN_H
+#define PRORATA_TURN_H
+
+enum turn_state {
+	TURN_ASLEEP,
+	TURN_WAITING,
+	/* It waits with credit: in the list of ready tasks. */
+	TURN_READY,
+	TURN_ON_CREDIT,
+	TURN_ON,
+	/* It waits for the rest of its turn: in the list of interrupted ones. */
+	TURN_INTERRUPTED,
+};
+
+/* What a task is for the policy. */
+enum turn_place {
+	/* Blocked: its credit is full, or it has never waited. */
+	TURN_OUT,
+	/* Waiting. */
+	TURN_QUEUED,
+	/* Running. */
+	TURN_PICKED,
+};
+
+struct turn {
+	/* Time that was paid and not used, at most the cap; what a run on credit may use is not in it. */
+	u64 credit_ns;
+	/* How long it may run, or might when it was picked last. */
+	u64 run_ns;
+	/* What is left of its turn, if it is picked. */
+	u64 turn_ns;
+	u32 weight;
+	/* The cpu that runs it, or whose slot has it while it is interrupted. */
+	u32 cpu;
+	/* Neighbours in one of the two lists. */
+	u32 next, previous;
+	u8 state, place;
+};
+
+/* Tasks in the order in which they came. */
+struct turn_list {
+	u32 first, last;
+};
+
+struct turn_cpu {
+	/* What the policy takes it for. */
+	u32 slot;
+	/* The task that the policy runs in this slot, or NIL. */
+	u32 held;
+	/* The task that runs, or NIL. */
+	u32 running;
+	/* It was asked to stop what it runs, and has not picked since. */
+	u32 stopping;
+};
+
+struct turns {
+	/* Runs on credit, turns that added to a credit, cpus asked to stop. */
+	u64 on_credit, consumed, interruptions;
+	/* The weight of all tasks in the policy's queue. */
+	u64 queued_weight;
+	u32 cpus;
+	struct turn_list ready, interrupted;
+	/* How many tasks are ready, and cpus stopping. */
+	u32 ready_count, stopping;
+	struct turn_cpu cpu[POLICY_CPUS];
+};
+
+#endif

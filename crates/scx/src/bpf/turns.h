@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Deferrable turns: tasks that sleep get their whole share, and at once, under any policy.
+ *
+ * The policy decides when a task is paid; a task that sleeps may use its pay when it wakes. The rule,
+ * its states and what is proven of it are in crates/core/src/turns.rs, decision for decision: tests
+ * compare the two (tests/equals_core.rs), and so does `prorata verify`.
+ *
+ * An editor of weight 1 beside 9 hogs of weight 1, on one cpu, quanta of 5 ms:
+ *
+ *   it sleeps, in the policy's queue   the policy picks it: nobody runs, its credit is 5 ms
+ *   a key is pressed                   READY: it interrupts a hog and runs for .5 ms, credit 4.5 ms
+ *   it sleeps                          the hog goes on with the rest of its turn
+ *
+ * This stands between the framework, which calls turns_* instead of policy_*, and the policy, which
+ * says how its turns are paid:
+ *
+ *   POLICY_CREDIT_QUANTA   the most credit
+ *   POLICY_PAYS_WHOLE      a turn is charged as a whole quantum, what was not used of it is credit;
+ *                          else as what was used
+ *
+ * Like a policy it knows no task_struct, no clock and no helper, and is called with the lock held.
+ * `uses_turns()` is what the user chose; without, tasks that sleep are treated as in the papers.
+ *
+ * Known limits: a cpu with nobody waiting gives turns to all that sleep with less than full credit
+ * before it idles: for thousands of tasks that have just gone to sleep a millisecond or more. Whom to
+ * interrupt is found by looking at all cpus.
+ */
+#ifndef PRORATA_TURNS_H
+#define PRORATA_TURNS_H
+
+/* Less than this part of a quantum is not worth a run: it stays on the account. */
+#define TURN_LEAST_PART 64
+/* A run on credit lasts at most this part of a quantum; then it is the next one's turn. */
+#define TURN_RUN_PART 4
+/* What is nearly a whole cpu: so many parts of so many. */
+#define NEARLY_PARTS 3
+#define NEARLY_OF 4
+/* Picks until somebody is found: each gives a quantum to a task that has room for it, or is the last. */
+#define TURN_PICKS ((POLICY_CREDIT_QUANTA + 1) * POLICY_TASKS)
+
+#define turns_fn static __attribute__((unused, always_inline)) inline
+
+turns_fn u64 turns_cap_ns(void)
+{
+	return POLICY_CREDIT_QUANTA * quantum_ns();
+}
+
+turns_fn u64 turns_least_ns(void)
+{
+	u64 least_ns = quantum_ns() / TURN_LEAST_PART;
+
+	return least_ns ? least_ns : 1;
+}
+
+/* The longest run on credit. */
+turns_fn u64 turns_share_ns(void)
+{
+	u64 share_ns = quantum_ns() / TURN_RUN_PART;
+
+	return share_ns ? share_ns : 1;
+}
+
+turns_fn struct turn_cpu __arena *turn_cpu(u32 cpu)
+{
+	return &TURNS->cpu[cpu & (POLICY_CPUS - 1)];
+}
+
+/* --- lists ----------------------------------------------------------------------------------- */
+
+turns_fn void turn_append(struct turn_list __arena *list, u32 id)
+{
+	struct turn __arena *turn = TURN(id);
+
+	turn->next = NIL;
+	turn->previous = list->last;
+	if (list->last == NIL)
+		list->first = id;
+	else
+		TURN(list->last)->next = id;
+	list->last = id;
+}
+
+turns_fn void turn_take_out(struct turn_list __arena *list, u32 id)
+{
+	struct turn __arena *turn = TURN(id);
+
+	if (turn->previous == NIL)
+		list->first = turn->next;
+	else
+		TURN(turn->previous)->next = turn->next;
+	if (turn->next == NIL)
+		list->last = turn->previous;
+	else
+		TURN(turn->next)->previous = turn->previous;
+}
+
+turns_fn void turns_make_ready(u32 id)
+{
+	TURN(id)->state = TURN_READY;
+	turn_append(&TURNS->ready, id);
+	TURNS->ready_count++;
+}
+
+turns_fn void turns_unready(u32 id)
+{
+	turn_take_out(&TURNS->ready, id);
+	TURNS->ready_count--;
+}
+
+/* --- payments -------------------------------------------------------------------------------- */
+
+turns_fn void turns_give(struct turn __arena *turn, u64 pay_ns)
+{
+	u64 credit_ns = turn->credit_ns + pay_ns, cap_ns = turns_cap_ns();
+
+	turn->credit_ns = credit_ns < cap_ns ? credit_ns : cap_ns;
+}
+
+turns_fn void turns_join(struct turn __arena *turn, u32 id)
+{
+	policy_assert(turn->place == TURN_OUT);
+	turn->place = TURN_QUEUED;
+	TURNS->queued_weight += turn->weight;
+	policy_wake(id);
+}
+
+turns_fn void turns_leave(struct turn __arena *turn, u32 id)
+{
+	policy_assert(turn->place == TURN_QUEUED);
+	turn->place = TURN_OUT;
+	TURNS->queued_weight -= turn->weight;
+	policy_block(id);
+}
+
+/* The turn of a task, which does not run, is over: the policy is charged for it. */
+turns_fn void turns_end(struct turn __arena *turn, u32 id)
+{
+	u64 left_ns = turn->turn_ns;
+
+	policy_assert(turn->place == TURN_PICKED && turn_cpu(turn->cpu)->held == id);
+	turn->place = TURN_QUEUED;
+	turn->turn_ns = 0;
+	turn_cpu(turn->cpu)->held = NIL;
+	if (POLICY_PAYS_WHOLE) {
+		turns_give(turn, left_ns);
+		left_ns = 0;
+	}
+	policy_charge(id, quantum_ns() - left_ns);
+}
+
+/* The turn of a task that sleeps adds to its credit. */
+turns_fn void turns_consume(struct turn __arena *turn, u32 id)
+{
+	u64 room_ns = turns_cap_ns() - turn->credit_ns;
+	u64 pay_ns = room_ns < quantum_ns() ? room_ns : quantum_ns();
+
+	TURNS->consumed++;
+	turn->credit_ns += pay_ns;
+	policy_charge(id, POLICY_PAYS_WHOLE ? quantum_ns() : pay_ns);
+	if (turn->credit_ns == turns_cap_ns())
+		turns_leave(turn, id);
+}
+
+/* --- cpus and their slots -------------------------------------------------------------------- */
+
+/* The turn of a task, which `cpu`'s slot has, is to go on later. */
+turns_fn void turns_suspend(u32 cpu, u32 id)
+{
+	policy_assert(TURN(id)->place == TURN_PICKED && turn_cpu(cpu)->held == id);
+	TURN(id)->state = TURN_INTERRUPTED;
+	turn_append(&TURNS->interrupted, id);
+}
+
+turns_fn void turns_moved(u32 cpu)
+{
+	u32 held = turn_cpu(cpu)->held;
+
+	if (held != NIL)
+		TURN(held)->cpu = cpu;
+}
+
+/* Two cpus exchange their slots, and the turns that are interrupted there. */
+turns_fn void turns_exchange(u32 one, u32 other)
+{
+	u32 slot = turn_cpu(one)->slot, held = turn_cpu(one)->held;
+
+	turn_cpu(one)->slot = turn_cpu(other)->slot;
+	turn_cpu(one)->held = turn_cpu(other)->held;
+	turn_cpu(other)->slot = slot;
+	turn_cpu(other)->held = held;
+	turns_moved(one);
+	turns_moved(other);
+}
+
+/* The interrupted task that `cpu`'s slot has, if it has one, goes on. */
+turns_fn u32 turns_take_back(u32 cpu)
+{
+	u32 held = turn_cpu(cpu)->held;
+
+	if (held == NIL)
+		return NIL;
+	policy_assert(TURN(held)->state == TURN_INTERRUPTED);
+	turn_take_out(&TURNS->interrupted, held);
+	return held;
+}
+
+/* The task that was interrupted longest goes on on `cpu`. */
+turns_fn u32 turns_adopt(u32 cpu)
+{
+	u32 id = TURNS->interrupted.first;
+
+	if (id == NIL)
+		return NIL;
+	if (TURN(id)->cpu != cpu)
+		turns_exchange(cpu, TURN(id)->cpu);
+	return turns_take_back(cpu);
+}
+
+/*
+ * True if a task is worth nearly a whole cpu, of several: it could not make up for an interruption.
+ * (Heavier tasks that run have a cpu each.)
+ */
+policy_fn u32 turns_needs_cpu(u32 id)
+{
+	u64 own = TURN(id)->weight, others = TURNS->queued_weight, heavier = unknown_zero(own);
+	u32 cpus_left = TURNS->cpus, i;
+
+	if (cpus_left == 1)
+		return false;
+	bpf_for(i, 0, TURNS->cpus) {
+		u32 running = turn_cpu(i)->running;
+
+		if (running != NIL && TURN(running)->weight > own) {
+			heavier += TURN(running)->weight;
+			cpus_left--;
+		}
+	}
+	others = others > heavier ? others - heavier : 0;
+	return own * cpus_left * NEARLY_OF >= others * NEARLY_PARTS;
+}
+
+/* --- picks ----------------------------------------------------------------------------------- */
+
+turns_fn u32 turns_start_on_credit(u32 cpu, u32 id)
+{
+	struct turn __arena *turn = TURN(id);
+	u64 share_ns = turns_share_ns();
+
+	turns_unready(id);
+	turn->run_ns = turn->credit_ns < share_ns ? turn->credit_ns : share_ns;
+	turn->credit_ns -= turn->run_ns;
+	turn->state = TURN_ON_CREDIT;
+	turn->cpu = cpu;
+	turn_cpu(cpu)->running = id;
+	TURNS->on_credit++;
+	return id;
+}
+
+turns_fn u32 turns_start(u32 cpu, u32 id)
+{
+	struct turn __arena *turn = TURN(id);
+
+	policy_assert(turn->place == TURN_PICKED && turn->cpu == cpu);
+	turn->run_ns = turn->turn_ns;
+	turn->state = TURN_ON;
+	turn_cpu(cpu)->running = id;
+	return id;
+}
+
+/* A task that waits has its turn. */
+turns_fn void turns_begin(struct turn __arena *turn, u32 cpu, u32 id)
+{
+	if (turn->state == TURN_READY)
+		turns_unready(id);
+	else
+		policy_assert(turn->state == TURN_WAITING);
+	turn->state = TURN_WAITING;
+	turn->place = TURN_PICKED;
+	turn->turn_ns = quantum_ns();
+	turn->cpu = cpu;
+	turn_cpu(cpu)->held = id;
+}
+
+/* In place of a task: the policy is to be asked again. */
+#define TURNS_AGAIN (NIL - 2)
+
+/* A task that runs on credit has its turn where it runs; what was interrupted there goes on here. */
+turns_fn u32 turns_continue(struct turn __arena *turn, u32 cpu, u32 id)
+{
+	u32 there = turn->cpu, interrupted;
+
+	turn->place = TURN_PICKED;
+	turn->turn_ns = quantum_ns();
+	turn_cpu(cpu)->held = id;
+	if (there == cpu)
+		return NIL;
+	turns_exchange(cpu, there);
+	interrupted = turns_take_back(cpu);
+	return interrupted == NIL ? TURNS_AGAIN : interrupted;
+}
+
+/* The next task whose turn it is on `cpu`, whose slot has no task: it waits, or was interrupted. */
+policy_fn u32 turns_next(u32 cpu)
+{
+	struct turn __arena *turn;
+	u32 id, i;
+
+	bpf_for(i, 0, TURN_PICKS) {
+		id = policy_pick(turn_cpu(cpu)->slot);
+		if (id == NIL)
+			return NIL;
+		turn = TURN(id);
+		policy_assert(turn->place == TURN_QUEUED);
+		if (turn->state == TURN_ASLEEP) {
+			turns_consume(turn, id);
+			continue;
+		}
+		if (turn->state != TURN_ON_CREDIT) {
+			turns_begin(turn, cpu, id);
+			return id;
+		}
+		id = turns_continue(turn, cpu, id);
+		if (id != TURNS_AGAIN)
+			return id;
+	}
+	return NIL;
+}
+
+/* A pick where tasks are ready or interrupted, on several cpus. */
+turns_fn u32 turns_pick_amid_others(u32 cpu)
+{
+	bool begun = turn_cpu(cpu)->held != NIL, stays;
+	u32 id;
+
+	if (!begun) {
+		id = turns_next(cpu);
+		if (id != NIL)
+			turns_suspend(cpu, id);
+	}
+	id = turn_cpu(cpu)->held;
+	stays = id != NIL && turns_needs_cpu(id);
+	if (TURNS->ready.first != NIL && !stays)
+		return turns_start_on_credit(cpu, TURNS->ready.first);
+	id = begun || stays ? turns_take_back(cpu) : turns_adopt(cpu);
+	return id == NIL ? NIL : turns_start(cpu, id);
+}
+
+/* --- what the framework calls ---------------------------------------------------------------- */
+
+turns_fn void turns_init(u32 cpus)
+{
+	u32 i;
+
+	TURNS->cpus = cpus;
+	TURNS->ready.first = TURNS->ready.last = NIL;
+	TURNS->interrupted.first = TURNS->interrupted.last = NIL;
+	bpf_for(i, 0, POLICY_CPUS) {
+		turn_cpu(i)->slot = i;
+		turn_cpu(i)->held = turn_cpu(i)->running = NIL;
+	}
+	policy_init(cpus);
+}
+
+turns_fn void turns_add(u32 id, u32 weight)
+{
+	struct turn __arena *turn = TURN(id);
+
+	turn->credit_ns = turn->run_ns = turn->turn_ns = 0;
+	turn->weight = weight;
+	turn->state = TURN_ASLEEP;
+	turn->place = TURN_OUT;
+	policy_add(id, weight);
+}
+
+/* A task waits no longer, and is in the policy's queue or out of it. */
+turns_fn void turns_withdraw(struct turn __arena *turn, u32 id)
+{
+	if (turn->state == TURN_READY) {
+		turns_unready(id);
+	} else if (turn->state == TURN_INTERRUPTED) {
+		turn_take_out(&TURNS->interrupted, id);
+		turns_end(turn, id);
+	} else {
+		policy_assert(turn->state == TURN_WAITING || turn->state == TURN_ASLEEP);
+	}
+	turn->state = TURN_ASLEEP;
+}
+
+turns_fn void turns_remove(u32 id)
+{
+	struct turn __arena *turn = TURN(id);
+
+	if (uses_turns()) {
+		turns_withdraw(turn, id);
+		if (turn->place == TURN_QUEUED)
+			TURNS->queued_weight -= turn->weight;
+		turn->place = TURN_OUT;
+	}
+	policy_remove(id);
+}
+
+turns_fn void turns_set_weight(u32 id, u32 weight)
+{
+	struct turn __arena *turn = TURN(id);
+
+	if (uses_turns() && turn->place != TURN_OUT)
+		TURNS->queued_weight += (u64)weight - turn->weight;
+	turn->weight = weight;
+	policy_set_weight(id, weight);
+}
+
+turns_fn void turns_wake(u32 id)
+{
+	struct turn __arena *turn = TURN(id);
+
+	if (!uses_turns()) {
+		policy_wake(id);
+		return;
+	}
+	policy_assert(turn->state == TURN_ASLEEP);
+	turn->state = TURN_WAITING;
+	if (turn->place == TURN_OUT)
+		turns_join(turn, id);
+	if (turn->credit_ns >= turns_least_ns())
+		turns_make_ready(id);
+}
+
+turns_fn void turns_block(u32 id)
+{
+	struct turn __arena *turn = TURN(id);
+
+	if (!uses_turns()) {
+		policy_block(id);
+		return;
+	}
+	turns_withdraw(turn, id);
+	policy_assert(turn->credit_ns <= turns_cap_ns());
+	if (turn->credit_ns == turns_cap_ns() && turn->place == TURN_QUEUED)
+		turns_leave(turn, id);
+}
+
+turns_fn u32 turns_pick(u32 cpu)
+{
+	u32 id;
+
+	if (!uses_turns())
+		return policy_pick(cpu);
+	TURNS->stopping -= turn_cpu(cpu)->stopping;
+	turn_cpu(cpu)->stopping = 0;
+	if (TURNS->cpus > 1 && (TURNS->ready.first != NIL || TURNS->interrupted.first != NIL))
+		return turns_pick_amid_others(cpu);
+	if (TURNS->ready.first != NIL)
+		return turns_start_on_credit(cpu, TURNS->ready.first);
+	id = turns_take_back(cpu);
+	if (id == NIL)
+		id = turns_next(cpu);
+	return id == NIL ? NIL : turns_start(cpu, id);
+}
+
+/* A run on credit is over. */
+turns_fn void turns_charge_credit(struct turn __arena *turn, u32 id, u64 used_ns)
+{
+	u64 left_ns = used_ns < turn->run_ns ? turn->run_ns - used_ns : 0;
+
+	turn->state = TURN_WAITING;
+	turns_give(turn, left_ns);
+	if (turn->place == TURN_PICKED) {
+		if (left_ns)
+			turns_end(turn, id);
+		else
+			turns_suspend(turn->cpu, id);
+	} else if (!left_ns && turn->credit_ns >= turns_least_ns()) {
+		turns_make_ready(id);
+	}
+}
+
+turns_fn void turns_charge(u32 id, u64 used_ns)
+{
+	struct turn __arena *turn = TURN(id);
+
+	if (!uses_turns()) {
+		policy_charge(id, used_ns);
+		return;
+	}
+	policy_assert(turn_cpu(turn->cpu)->running == id);
+	turn_cpu(turn->cpu)->running = NIL;
+	if (turn->state == TURN_ON_CREDIT) {
+		turns_charge_credit(turn, id, used_ns);
+		return;
+	}
+	policy_assert(turn->state == TURN_ON);
+	turn->turn_ns = used_ns < turn->turn_ns ? turn->turn_ns - used_ns : 0;
+	turn->state = TURN_WAITING;
+	if (POLICY_PAYS_WHOLE && turn->turn_ns >= turns_least_ns() && turn_cpu(turn->cpu)->stopping)
+		turns_suspend(turn->cpu, id);
+	else
+		turns_end(turn, id);
+}
+
+/* How long a task that was picked may run. */
+turns_fn u64 turns_run_ns(u32 id)
+{
+	return uses_turns() ? TURN(id)->run_ns : quantum_ns();
+}
+
+/* True if a task waits with credit. */
+turns_fn bool turns_is_ready(u32 id)
+{
+	return uses_turns() && TURN(id)->state == TURN_READY;
+}
+
+/* True if a cpu was asked to stop what it runs. */
+turns_fn bool turns_is_stopping(u32 cpu)
+{
+	return turn_cpu(cpu)->stopping;
+}
+
+/*
+ * A cpu that shall stop what it runs, so that a task that woke can have it: the one with the lightest
+ * task on a turn, unless that is worth nearly a whole cpu. NIL if there is none, or no need.
+ */
+policy_fn u32 turns_interrupt(void)
+{
+	u32 victim = NIL, i;
+	u64 least = 1ULL << 32;
+
+	if (!uses_turns() || TURNS->ready_count <= TURNS->stopping)
+		return NIL;
+	bpf_for(i, 0, TURNS->cpus) {
+		u32 running = turn_cpu(i)->running;
+
+		if (turn_cpu(i)->stopping || running == NIL || TURN(running)->state != TURN_ON ||
+		    TURN(running)->weight >= least)
+			continue;
+		least = TURN(running)->weight;
+		victim = i;
+	}
+	if (victim == NIL || turns_needs_cpu(turn_cpu(victim)->running))
+		return NIL;
+	turn_cpu(victim)->stopping = 1;
+	TURNS->stopping++;
+	TURNS->interruptions++;
+	return victim;
+}
+
+#endif
