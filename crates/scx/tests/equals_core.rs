@@ -6,11 +6,12 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use prorata::{Policy, Setup, Sleepers, TaskId, Weight, central};
+
+mod native;
 
 const QUANTUM_NS: u64 = 5_000_000;
 /// Calls per random history; many short ones find more than one long one.
@@ -201,26 +202,6 @@ impl Recorder {
     }
 }
 
-fn compile(policy: &str) -> PathBuf {
-    static NUMBER: AtomicUsize = AtomicUsize::new(0);
-    // Tests run at the same time: each has a program of its own.
-    let name = format!("replay-{policy}-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let status = Command::new(&compiler)
-        .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"])
-        .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
-        .arg(format!("-DPOLICY_HEADER=\"../src/bpf/policies/{policy}.h\""))
-        .arg(here.join("tests/replay.c"))
-        .arg("-o")
-        .arg(&program)
-        .status()
-        .unwrap_or_else(|error| panic!("cannot start the C compiler {compiler:?}: {error}"));
-    assert!(status.success(), "policies/{policy}.h does not compile natively");
-    program
-}
-
 fn decisions(program: &Path, calls: &str) -> Vec<String> {
     let mut child = Command::new(program)
         .stdin(Stdio::piped())
@@ -248,7 +229,8 @@ fn compare(policy: &str, core: &str, events: usize) {
 
 /// The same for a policy with these options, in the order of `src/policies.rs`.
 fn compare_with_options(policy: &str, options: &[u32], core: &str, events: usize) {
-    let program = compile(policy);
+    let sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    let program = native::compile("replay.c", policy, &sanitizers);
     for seed in 0..(events / HISTORY) as u64 {
         let sleepers = if seed % 2 == 0 { Sleepers::Paper } else { Sleepers::Turns };
         let mut recorder = Recorder::new(core, sleepers, seed);

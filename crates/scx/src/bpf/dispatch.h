@@ -137,11 +137,12 @@ static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
 }
 
 /* Sends the task that was picked for `cpu`, where it must not run, to its own cpu. */
-static void redirect(u32 cpu, u32 id)
+static __always_inline void redirect(u32 cpu, u32 id)
 {
 	struct slot __arena *slot = &slots[id];
 
-	lock();
+	if (!lock())
+		return;
 	if (slot->state == TASK_RUNNING && slot->cpu == cpu) {
 		end_quantum(id, false);
 		send_away(id, AWAY_CONFINED);

@@ -1,57 +1,158 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The scheduler's lock: a ticket lock, first come, first served.
+ * The scheduler's lock: a queue, in which each cpu waits at a word of its own (Mellor-Crummey and
+ * Scott, 1991). First come, first served.
+ *
+ *   cpu 2 holds it, cpu 0 and then cpu 1 wait:
+ *
+ *   tail = cpu 1     node 2.next = 0, node 0.next = 1: each knows who comes next
+ *
+ *   cpu 2 unlocks: it sets node 0.granted, where nobody but cpu 0 looks
+ *   cpu 1 unlocks with nobody behind: tail goes from 1 to none, unless somebody has come meanwhile
+ *
+ * A cpu that does not wait touches the tail only, twice: outside, its node is all zero.
  *
  * The kernel has a spin lock for BPF programs, but a program that holds it must not call a global
- * function. Global functions are what keeps verification fast: the verifier looks at each of them
- * once, and at everything else once for every way that leads there. So the lock is our own.
+ * function, and its library has one like ours, which cannot be compiled natively: there the policies
+ * run under it in threads (tests/threads.c). Global functions are what keeps verification fast: the
+ * verifier looks at each of them once, and at everything else once for every way that leads there.
  *
- *   next = 7, owner = 5: somebody holds ticket 5, somebody waits with 6; we get 7 and wait.
+ * Ordering: an atomic operation that returns the old value is a full barrier in BPF, on every
+ * machine. A waiter passes one when it takes back what was granted; so does who grants it.
+ *
+ * Nobody ever enters without the lock. A cpu that has waited for about a minute ends the scheduler;
+ * lock() fails there and, from then on, everywhere: the callback does nothing, and the kernel takes
+ * all tasks back.
  *
  * Whoever holds it has interrupts off: nearly all callbacks are called with the run queue locked,
- * so they are off already; the others use lock_irq.
+ * so they are off already; the others turn them off. So a cpu needs one node.
+ *
+ * Known limit: a virtual cpu that the hypervisor stops while it waits stops those behind it.
+ *
+ * tests/lock_model.rs tries all ways in which three cpus can meet here.
  */
 #ifndef PRORATA_LOCK_H
 #define PRORATA_LOCK_H
 
+#ifdef __bpf__
+#define word_look(word) READ_ONCE(*(word))
+#define word_put(word, value) WRITE_ONCE(*(word), value)
+static u32 this_cpu(void)
+{
+	return bpf_get_smp_processor_id();
+}
+#define relax()
+#else
+#define relax() sched_yield()
+#define barrier_var(variable)
+#define word_look(word) __atomic_load_n(word, __ATOMIC_RELAXED)
+#define word_put(word, value) __atomic_store_n(word, value, __ATOMIC_RELAXED)
+#endif
+
+/* Full barriers. `word_exchange` returns the old value, `word_replace` whether it was `old`. */
+#define word_exchange(word, value) __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST)
+#define word_replace(word, old, value) ({ \
+	u32 __seen = __sync_val_compare_and_swap(word, old, value); \
+	/* Compared by one jump: without this clang makes a boolean first. */ \
+	barrier_var(__seen); \
+	__seen == (old); \
+})
+
+/* More than any kernel has, since a new cpu comes here before we are unloaded for it. */
+#define LOCK_CPUS 8192
+
+/* Cpus are their numbers plus 1; 0 is none. */
+struct lock_node {
+	/* Who waits behind this cpu. */
+	u32 next;
+	/* The cpu before has unlocked. */
+	u32 granted;
+} __attribute__((aligned(64)));
+
+static struct lock_node lock_nodes[LOCK_CPUS];
+
 static struct {
-	u32 next, owner;
-} ticket __attribute__((aligned(64)));
+	/* Who came last. */
+	u32 tail;
+	/* Somebody has waited in vain; the tail is never 0 again, since it is still in the queue. */
+	u32 broken;
+} lock_word __attribute__((aligned(64)));
 
 /* Turns in which the lock must come free: about a minute. The verifier wants loops to end. */
 #define LOCK_ROUNDS 256
 #define LOCK_SPINS (1 << 20)
 
-__noinline u32 lock_wait(u32 mine)
+static __always_inline struct lock_node *lock_node(u32 cpu)
 {
+	return &lock_nodes[cpu & (LOCK_CPUS - 1)];
+}
+
+/* The end of all locking. */
+static void lock_fails(void)
+{
+	if (!word_exchange(&lock_word.broken, 1))
+		scx_bpf_error("the scheduler's lock does not come free");
+}
+
+/* Waits behind another cpu. False if the lock does not come free. */
+policy_fn u32 lock_wait(u32 cpu, u32 before)
+{
+	struct lock_node *node = lock_node(cpu);
 	u32 round, spin;
+
+	word_put(&lock_node(before)->next, cpu + 1);
+	bpf_for(round, 0, LOCK_ROUNDS) {
+		if (word_look(&lock_word.broken))
+			return false;
+		bpf_for(spin, 0, LOCK_SPINS) {
+			if (word_look(&node->granted)) {
+				word_exchange(&node->granted, 0);
+				return true;
+			}
+			relax();
+		}
+	}
+	lock_fails();
+	return false;
+}
+
+/* Hands the lock to who waits behind this cpu, and may not have said so yet. */
+policy_fn u32 lock_pass(u32 cpu)
+{
+	struct lock_node *node = lock_node(cpu);
+	u32 round, spin, next;
 
 	bpf_for(round, 0, LOCK_ROUNDS) {
 		bpf_for(spin, 0, LOCK_SPINS) {
-			if (READ_ONCE(ticket.owner) == mine)
+			next = word_look(&node->next);
+			if (next) {
+				word_put(&node->next, 0);
+				word_exchange(&lock_node(next - 1)->granted, 1);
 				return 0;
+			}
+			relax();
 		}
+		if (word_look(&lock_word.broken))
+			return 0;
 	}
-	scx_bpf_error("the scheduler's lock does not come free");
+	lock_fails();
 	return 0;
 }
 
-static __always_inline void lock(void)
+/* False if the scheduler is at its end: nothing may be touched then. */
+static __always_inline bool lock(void)
 {
-	u32 mine = __sync_fetch_and_add(&ticket.next, 1);
+	u32 cpu = this_cpu(), before = word_exchange(&lock_word.tail, cpu + 1);
 
-	if (READ_ONCE(ticket.owner) != mine)
-		lock_wait(mine);
+	return !before || lock_wait(cpu, before - 1);
 }
 
 static __always_inline void unlock(void)
 {
-	/* A full barrier, so that what was written is seen before the lock is. */
-	__sync_fetch_and_add(&ticket.owner, 1);
-}
+	u32 cpu = this_cpu();
 
-/* For callers that may be interrupted. */
-#define lock_irq(flags) do { bpf_local_irq_save(&(flags)); lock(); } while (0)
-#define unlock_irq(flags) do { unlock(); bpf_local_irq_restore(&(flags)); } while (0)
+	if (!word_replace(&lock_word.tail, cpu + 1, 0))
+		lock_pass(cpu);
+}
 
 #endif

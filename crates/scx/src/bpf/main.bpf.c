@@ -37,14 +37,16 @@ char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
 
-/* Takes the lock at a time. */
-static __always_inline void begin(u64 now)
+/* Takes the lock at a time. False if the scheduler is at its end. */
+static __always_inline bool begin(u64 now)
 {
 	use_arena();
-	lock();
+	if (!lock())
+		return false;
 	/* Clocks of different cpus may be a little apart; policies see no time go back. */
 	if (now > shared->now_ns)
 		shared->now_ns = now;
+	return true;
 }
 
 /*
@@ -132,7 +134,8 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	slot = &slots[id];
-	begin(now);
+	if (!begin(now))
+		return;
 	picked_for = slot->cpu;
 	was_picked = slot->state == TASK_RUNNING;
 	slot->home = home;
@@ -181,7 +184,8 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 		exec_ns = prev->se.sum_exec_runtime;
 	}
 	bpf_for(attempt, 0, 8) {
-		begin(now);
+		if (!begin(now))
+			return;
 		decision = decide(index, previous, exec_ns);
 		unlock();
 		if (!carry_out(decision, cpu, prev))
@@ -202,7 +206,8 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 	if (slot->state == TASK_BLOCKED || slot->state == TASK_OUT)
 		return;
 	now = scx_bpf_now();
-	begin(now);
+	if (!begin(now))
+		return;
 	ledger_settle(slot, run_time_ns(p));
 	if (slot->state == TASK_RUNNING)
 		end_quantum(id, true);
@@ -235,7 +240,8 @@ void BPF_STRUCT_OPS(prorata_set_weight, struct task_struct *p, u32 cgroup_weight
 	if (id == NIL)
 		return;
 	weight = task_weight(&slots[id], p);
-	begin(now);
+	if (!begin(now))
+		return;
 	reweight(&slots[id], id, weight);
 	unlock();
 }
@@ -251,7 +257,8 @@ void BPF_STRUCT_OPS(prorata_enable, struct task_struct *p)
 		return;
 	slot = &slots[id];
 	weight = task_weight(slot, p);
-	begin(now);
+	if (!begin(now))
+		return;
 	slot->weight = weight;
 	slot->state = TASK_BLOCKED;
 	slot->exec_ns = p->se.sum_exec_runtime;
@@ -265,9 +272,8 @@ void BPF_STRUCT_OPS(prorata_disable, struct task_struct *p)
 	u32 id = slot_of(p), waiting = NIL;
 	u64 now = scx_bpf_now();
 
-	if (id == NIL)
+	if (id == NIL || !begin(now))
 		return;
-	begin(now);
 	/* The cpu that it was picked for has to look for another. */
 	if (slots[id].state == TASK_RUNNING)
 		waiting = slots[id].cpu;
@@ -361,15 +367,17 @@ static void set_or_get_weight(struct task_struct *p, struct weight_call *call)
 	}
 	call->result = -ESRCH;
 	bpf_local_irq_save(&flags);
-	begin(now);
-	/* A slot is given to another task only under the lock. */
-	id = slot_of(p);
-	/* A task of another class may have a number that an earlier scheduler left. */
-	if (id != NIL && slots[id].pid == (u32)p->pid) {
-		call->result = sets ? choose_weight(p, id, chosen, raises) : 0;
-		call->weight = task_weight(&slots[id], p);
+	if (begin(now)) {
+		/* A slot is given to another task only under the lock. */
+		id = slot_of(p);
+		/* A task of another class may have a number that an earlier scheduler left. */
+		if (id != NIL && slots[id].pid == (u32)p->pid) {
+			call->result = sets ? choose_weight(p, id, chosen, raises) : 0;
+			call->weight = task_weight(&slots[id], p);
+		}
+		unlock();
 	}
-	unlock_irq(flags);
+	bpf_local_irq_restore(&flags);
 	if (sets && !call->result)
 		remember_weight(p, chosen);
 }

@@ -108,13 +108,34 @@ static u32 inherits_from(struct task_struct *p, bool forked)
 	return kept_slot(p->real_parent);
 }
 
+/* The slot of a new task; NIL if there is none. Its weight is chosen, or its parent's. */
+static u32 begin_slot(u32 pid, u32 parent, u32 chosen)
+{
+	struct slot __arena *slot;
+	u32 id;
+
+	if (!lock())
+		return NIL;
+	id = take_slot();
+	if (id != NIL) {
+		slot = &slots[id];
+		slot->state = TASK_OUT;
+		slot->owed_ns = 0;
+		slot->used_ns = 0;
+		slot->pid = pid;
+		slot->weight = 0;
+		slot->chosen_weight = parent == NIL ? chosen : slots[parent].chosen_weight;
+	}
+	unlock();
+	return id;
+}
+
 static s32 task_begin(struct task_struct *p, bool forked)
 {
 	struct task_memory *memory = memory_of(p, true);
 	struct task_struct *old, *own;
-	struct slot __arena *slot;
 	struct task_ref *ref;
-	u32 id, parent, chosen = 0;
+	u32 id, parent;
 	unsigned long flags;
 
 	use_arena();
@@ -126,24 +147,11 @@ static s32 task_begin(struct task_struct *p, bool forked)
 	if (!own)
 		return 0;
 	parent = inherits_from(p, forked);
-	if (parent == NIL)
-		chosen = memory->chosen_weight;
-	lock_irq(flags);
-	id = take_slot();
-	if (id != NIL) {
-		slot = &slots[id];
-		slot->state = TASK_OUT;
-		slot->owed_ns = 0;
-		slot->used_ns = 0;
-		slot->pid = p->pid;
-		slot->weight = 0;
-		if (parent != NIL)
-			chosen = slots[parent].chosen_weight;
-		slot->chosen_weight = chosen;
-	}
-	unlock_irq(flags);
-	if (parent != NIL)
-		memory->chosen_weight = chosen;
+	bpf_local_irq_save(&flags);
+	id = begin_slot(p->pid, parent, memory->chosen_weight);
+	bpf_local_irq_restore(&flags);
+	if (id != NIL)
+		memory->chosen_weight = slots[id].chosen_weight;
 	memory->slot = id + 1;
 	ref = bpf_map_lookup_elem(&task_refs, &id);
 	if (id == NIL || !ref) {
@@ -175,9 +183,12 @@ static void task_end(struct task_struct *p)
 		if (old)
 			bpf_task_release(old);
 	}
-	lock_irq(flags);
-	free_slot(id);
-	unlock_irq(flags);
+	bpf_local_irq_save(&flags);
+	if (lock()) {
+		free_slot(id);
+		unlock();
+	}
+	bpf_local_irq_restore(&flags);
 }
 
 #endif

@@ -1,0 +1,42 @@
+//! The kernel's policies under the kernel's lock, in four threads, watched by the thread sanitizer.
+
+use std::process::{Command, Output};
+
+mod native;
+
+const POLICIES: [&str; 5] = ["gr3", "vtrr", "gdq", "dfs_fa", "wfq"];
+
+/// Random calls from all threads together; the same seed draws the same calls, in another order.
+fn drive(policy: &str, flags: &[&str], events: u64) -> Output {
+    let flags = [&["-fsanitize=thread", "-pthread"], flags].concat();
+    let program = native::compile("threads.c", policy, &flags);
+    let output = Command::new(program).args([&events.to_string(), "1"]).output();
+    output.expect("the program starts")
+}
+
+fn holds(policy: &str, events: u64) {
+    let output = drive(policy, &[], events);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{policy}, {}:\n{said}", output.status);
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), events.to_string());
+}
+
+#[test]
+fn no_two_threads_touch_anything_at_once() {
+    for policy in POLICIES {
+        holds(policy, 8_000);
+    }
+}
+
+#[test]
+fn the_sanitizer_sees_threads_without_the_lock() {
+    let output = drive("gr3", &["-DUNLOCKED"], 1_000);
+    assert!(!output.status.success(), "nobody locked, and nothing was reported");
+}
+
+/// A quarter of an hour.
+#[test]
+#[ignore = "long: cargo test --release -p scx_prorata --test threads -- --ignored"]
+fn ten_million_events() {
+    holds("gr3", 10_000_000);
+}
