@@ -20,12 +20,14 @@
 //!   and waits.
 //! * On several cpus, a task that is worth nearly a whole cpu is not interrupted, and keeps its cpu
 //!   between its turns: it could never make up for it.
-//! * A task is in the policy's queue while it wants a cpu, *and while its credit is below the cap*,
-//!   also when it sleeps. If the policy picks it while it sleeps, the turn is
+//! * A task is in the policy's queue while it wants a cpu, *and while its credit has room for pay*,
+//!   also when it sleeps: for a whole turn where turns are counted on one cpu, else for any. If the policy picks it while it sleeps, the turn is
 //!   **consumed**: charged, nobody runs, a quantum is added to its credit, and the cpu picks again.
 //!   If the policy picks it while it runs on credit, this run continues as the turn.
-//! * A task that sleeps leaves the policy's queue when its credit is full, and joins again when it
-//!   wakes.
+//! * A task that sleeps leaves the policy's queue when its credit has no room. It joins again when it
+//!   wakes; where there must be room for a whole turn, when there is: so nothing lapses, and a task that
+//!   sleeps and wakes often and runs for moments costs the policy nothing. (On several cpus the weights
+//!   of all that are awake must count: they decide who is worth a whole one.)
 //!
 //! Nobody in particular gains what a sleeper does not use: consumed turns stretch everybody's round
 //! alike. A task that never sleeps never has credit, so among such tasks nothing changes.
@@ -44,21 +46,21 @@
 //!      │                                    │     charge,  │     │              │
 //!   ASLEEP                                  │  interrupted ▼     │              │
 //!   queued, or out                          │           INTERRUPTED ◄──┐        │
-//!   if the credit is full                   │           picked         │ charge, credit used up
+//!   if there is no room                     │           picked         │ charge, credit used up
 //!      │ ▲                                  │                          │ and its turn has come
 //!      │ └─── block (from everywhere) ──────┤                          │
 //!      │                                    │ charge, credit used up   │
 //!      │  wake, credit            pick      │                          │
 //!      └───────────────► READY ──────► ON CREDIT ──────────────────────┘
-//!                        queued  ▲     queued, or picked
-//!                                │     when its turn has come
+//!                        queued, ▲     queued, or picked
+//!                        or out  │     when its turn has come
 //!                                └────────┘ charge, credit left
 //! ```
 //!
 //! The verbs, in words:
 //!
-//! * `wake`: the task joins the policy's queue if it is out. READY, behind those that are, if the
-//!   credit is at least [`LEAST_PART`] of a quantum; else WAITING.
+//! * `wake`: the task joins the policy's queue if it is out (where turns are counted on one cpu, if
+//!   there is room). READY, behind those that are, if the credit is at least [`LEAST_PART`] of a quantum; else WAITING.
 //! * `pick(cpu)`, one cpu: the first READY task starts on credit; else the INTERRUPTED task goes on;
 //!   else the next turn, below.
 //! * `pick(cpu)`, several cpus: (1) if no INTERRUPTED task is this cpu's, the next turn is found, and
@@ -72,13 +74,14 @@
 //!   anything was.
 //! * A run on credit takes its length, at most [`RUN_PART`] of a quantum, out of the credit when it
 //!   starts; what it does not use is given back.
-//! * `charge`, a run on credit that lasted its length: INTERRUPTED if its turn has come, else READY,
+//! * `charge`, a run on credit: a task that is out joins the queue if there is room. If it lasted its
+//!   length: INTERRUPTED if its turn has come, else READY,
 //!   behind the others, with the rest of its credit, or WAITING if there is too little. If it ended
 //!   before (the task blocks or yields) WAITING, and a turn that has come is over.
 //! * `charge`, a run on a turn: INTERRUPTED if the cpu was asked to stop, at least [`LEAST_PART`] of
 //!   the turn is left, and the policy counts turns ([`Payment::whole`]). Else the policy is charged:
 //!   a whole quantum, or what was used.
-//! * `block`: an INTERRUPTED task's turn ends; a task whose credit is full leaves the queue.
+//! * `block`: an INTERRUPTED task's turn ends; a task whose credit has no room leaves the queue.
 //! * `interrupt`: while more tasks are READY than cpus were asked to stop: the cpu on a turn whose
 //!   task has the least weight, unless that task is worth nearly a whole cpu.
 //! * Worth nearly a whole cpu: the k running tasks that are heavier have a cpu each; of the other
@@ -104,9 +107,10 @@
 //!    to A and C; a consumed turn adds as much to A as to C, but for what would pass K, which
 //!    goes to L, or under virtual time is not charged. So over any time a task receives at most
 //!    what it is charged for then, plus K + q: *nobody gains by sleeping*.
-//! 2. *Nothing lapses that was needed*: something lapses only when C = K. The task can use K from then
-//!    on, at once, and an ideal that gives nothing for sleeping does not give it more. So S is behind
-//!    by at most what A is behind over the time since C was full last.
+//! 2. *Nothing lapses that was needed*: something lapses only when C = K, and no turn comes unless C was
+//!    at most K − q, or below K. The task can use what it has then at once, and an ideal that
+//!    gives nothing for sleeping does not give it more. So S is behind by at most what A is behind over
+//!    the time since C had no room last.
 //! 3. *A job's lateness*, on one cpu: a job not longer than its task's credit c waits for each other
 //!    task that is awake with credit at most a quarter of a quantum each time that it runs itself,
 //!    so ⌈4c/q⌉ times, and not at all if there is no such task. On several cpus it waits besides for a
@@ -116,9 +120,9 @@
 //!    most K for each sleeper, and its task is behind by its share of that, besides the policy's
 //!    own bound (as far as that holds when tasks come and go). On several cpus tasks that share a
 //!    cpu with others are delayed more, by those that are not interrupted.
-//! 5. *Picks*: each consumed turn adds a quantum to a credit or fills it, and a task whose credit is
-//!    full is not in the queue until it has used some. So a `pick` asks the policy at most ⌈K/q⌉
-//!    times for each sleeper whose credit is not full, once for each task on credit, and once more;
+//! 5. *Picks*: each consumed turn adds a quantum to a credit or fills it, and a task whose credit has no
+//!    room is not in the queue until it has used some. So a `pick` asks the policy at most ⌈K/q⌉
+//!    times for each sleeper whose credit has room, once for each task on credit, and once more;
 //!    over any time, besides the turns, once for each quantum used on credit and twice a wake-up.
 //!
 //! The shares that hogs have of what sleepers leave are the policy's affair. On one cpu they are within
@@ -148,8 +152,8 @@ impl Payment {
     /// credit from consumed turns alone, which are charged for as far as they add to it.
     pub const USE: Payment = Payment { whole: false, cap_quanta: 2 };
 
-    /// For policies that count turns: a turn is a quantum. There must be room for what a task is
-    /// paid in a row, and for a quantum more.
+    /// For policies that count turns: a turn is a quantum. On one cpu a task asks for its next turn when
+    /// there is room for one; what it has then, the other quanta of the cap, must last until that comes.
     #[must_use]
     pub const fn turns(cap_quanta: u64) -> Payment {
         Payment { whole: true, cap_quanta }
@@ -183,7 +187,7 @@ enum State {
 /// What a task is for the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Blocked. Its credit is full, or it has never waited.
+    /// Blocked. Its credit has no room, or it has never waited.
     Out,
     Queued,
     Picked,
@@ -234,6 +238,8 @@ pub struct Turns<P> {
     policy: P,
     quantum_ns: Nanos,
     cap_ns: Nanos,
+    /// A task that sleeps with less room than this in its credit is not in the policy's queue.
+    room_ns: Nanos,
     least_ns: Nanos,
     /// The longest run on credit.
     share_ns: Nanos,
@@ -263,6 +269,7 @@ impl<P: Policy> Turns<P> {
             policy,
             quantum_ns: setup.quantum_ns,
             cap_ns: setup.quantum_ns * payment.cap_quanta,
+            room_ns: if cpus == 1 && payment.whole { setup.quantum_ns } else { 1 },
             least_ns: (setup.quantum_ns / LEAST_PART).max(1),
             share_ns: (setup.quantum_ns / RUN_PART).max(1),
             whole: payment.whole,
@@ -292,6 +299,11 @@ impl<P: Policy> Turns<P> {
     fn give(&mut self, task: TaskId, pay_ns: Nanos) {
         let credit_ns = &mut self.tasks[task.index()].credit_ns;
         *credit_ns = self.cap_ns.min(*credit_ns + pay_ns);
+    }
+
+    /// True if there is room for pay in the credit of `task`.
+    fn has_room(&self, task: TaskId) -> bool {
+        self.tasks[task.index()].credit_ns + self.room_ns <= self.cap_ns
     }
 
     fn join(&mut self, task: TaskId, now_ns: Nanos) {
@@ -408,7 +420,7 @@ impl<P: Policy> Turns<P> {
         let pay_ns = self.quantum_ns.min(room_ns);
         self.give(task, pay_ns);
         self.policy.charge(task, if self.whole { self.quantum_ns } else { pay_ns }, now_ns);
-        if self.tasks[task.index()].credit_ns == self.cap_ns {
+        if !self.has_room(task) {
             self.leave(task, now_ns);
         }
     }
@@ -513,6 +525,9 @@ impl<P: Policy> Turns<P> {
         let (cpu, picked) = (known.cpu as usize, known.place == Place::Picked);
         known.state = State::Waiting;
         self.give(task, left_ns);
+        if self.tasks[task.index()].place == Place::Out && self.has_room(task) {
+            self.join(task, now_ns);
+        }
         if left_ns > 0 {
             if picked {
                 self.end_turn(task, now_ns);
@@ -559,7 +574,7 @@ impl<P: Policy> Policy for Turns<P> {
         debug_assert_eq!(known.state, State::Asleep);
         known.state = State::Waiting;
         let has_credit = known.credit_ns >= self.least_ns;
-        if known.place == Place::Out {
+        if known.place == Place::Out && (self.room_ns == 1 || self.has_room(task)) {
             self.join(task, now_ns);
         }
         if has_credit {
@@ -571,7 +586,7 @@ impl<P: Policy> Policy for Turns<P> {
         self.withdraw(task, now_ns);
         let known = self.tasks[task.index()];
         debug_assert!(known.credit_ns <= self.cap_ns);
-        if known.credit_ns == self.cap_ns && known.place == Place::Queued {
+        if known.place == Place::Queued && !self.has_room(task) {
             self.leave(task, now_ns);
         }
     }

@@ -16,7 +16,7 @@ enum turn_state {
 
 /* What a task is for the policy. */
 enum turn_place {
-	/* Blocked: its credit is full, or it has never waited. */
+	/* Blocked: its credit has no room, or it has never waited. */
 	TURN_OUT,
 	/* Waiting. */
 	TURN_QUEUED,

@@ -22,7 +22,7 @@
  * Like a policy it knows no task_struct, no clock and no helper, and is called with the lock held.
  * `uses_turns()` is what the user chose; without, tasks that sleep are treated as in the papers.
  *
- * Known limits: a cpu with nobody waiting gives turns to all that sleep with less than full credit
+ * Known limits: a cpu with nobody waiting gives turns to all that sleep with room in their credit
  * before it idles: for thousands of tasks that have just gone to sleep a millisecond or more. Whom to
  * interrupt is found by looking at all cpus.
  */
@@ -117,6 +117,21 @@ turns_fn void turns_give(struct turn __arena *turn, u64 pay_ns)
 	turn->credit_ns = credit_ns < cap_ns ? credit_ns : cap_ns;
 }
 
+/*
+ * A task that sleeps stays out of the policy's queue until there is room for a whole turn in its
+ * credit, so that one that sleeps and wakes often and runs for moments costs the policy nothing.
+ */
+turns_fn bool turns_stay_out(void)
+{
+	return POLICY_PAYS_WHOLE && TURNS->cpus == 1;
+}
+
+/* True if there is room for pay in a task's credit. */
+turns_fn bool turns_has_room(const struct turn __arena *turn)
+{
+	return turn->credit_ns + (turns_stay_out() ? quantum_ns() : 1) <= turns_cap_ns();
+}
+
 turns_fn void turns_join(struct turn __arena *turn, u32 id)
 {
 	policy_assert(turn->place == TURN_OUT);
@@ -158,7 +173,7 @@ turns_fn void turns_consume(struct turn __arena *turn, u32 id)
 	TURNS->consumed++;
 	turn->credit_ns += pay_ns;
 	policy_charge(id, POLICY_PAYS_WHOLE ? quantum_ns() : pay_ns);
-	if (turn->credit_ns == turns_cap_ns())
+	if (!turns_has_room(turn))
 		turns_leave(turn, id);
 }
 
@@ -420,7 +435,7 @@ turns_fn void turns_wake(u32 id)
 	}
 	policy_assert(turn->state == TURN_ASLEEP);
 	turn->state = TURN_WAITING;
-	if (turn->place == TURN_OUT)
+	if (turn->place == TURN_OUT && (!turns_stay_out() || turns_has_room(turn)))
 		turns_join(turn, id);
 	if (turn->credit_ns >= turns_least_ns())
 		turns_make_ready(id);
@@ -436,7 +451,7 @@ turns_fn void turns_block(u32 id)
 	}
 	turns_withdraw(turn, id);
 	policy_assert(turn->credit_ns <= turns_cap_ns());
-	if (turn->credit_ns == turns_cap_ns() && turn->place == TURN_QUEUED)
+	if (turn->place == TURN_QUEUED && !turns_has_room(turn))
 		turns_leave(turn, id);
 }
 
@@ -465,6 +480,8 @@ turns_fn void turns_charge_credit(struct turn __arena *turn, u32 id, u64 used_ns
 
 	turn->state = TURN_WAITING;
 	turns_give(turn, left_ns);
+	if (turn->place == TURN_OUT && turns_has_room(turn))
+		turns_join(turn, id);
 	if (turn->place == TURN_PICKED) {
 		if (left_ns)
 			turns_end(turn, id);

@@ -31,7 +31,7 @@
 #define PRORATA_VTRR_H
 
 #define POLICY_NAME "vtrr"
-#define POLICY_CREDIT_QUANTA 2
+#define POLICY_CREDIT_QUANTA 3
 #define POLICY_PAYS_WHOLE 1
 
 #include "../ranked.h"
