@@ -1,7 +1,7 @@
 //! `cargo xtask vm-report`: shares, lags and costs of the in-kernel policies, in the test machine.
 //!
 //! All schedulers are measured in one boot for each number of cpus, beside the kernel's own and,
-//! where it can be built, scx_flash. Time in the machine is executed instructions, so that a busy
+//! where they can be built, scx_flash and scx_lavd. Time in the machine is executed instructions, so that a busy
 //! host changes nothing.
 
 use std::fs;
@@ -19,7 +19,8 @@ use crate::vm::{self, Check};
 const ICOUNT_OF_SHARES: u32 = 2;
 /// And 1 ns where costs are: a clock counts instructions.
 const ICOUNT_OF_COSTS: u32 = 0;
-const PEER: &str = "scx_flash";
+/// From crates.io.
+const PEERS: &[&str] = &["scx_flash", "scx_lavd"];
 const PEER_VERSION: &str = "1.1.4";
 
 #[derive(clap::Args)]
@@ -30,13 +31,13 @@ pub(crate) struct Args {
     /// Virtual seconds of each measurement of shares.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Measure only the shares.
+    /// Measure only the shares, and how late tasks that sleep run.
     #[arg(long, conflicts_with = "only_costs")]
     only_shares: bool,
     /// Measure only the costs.
     #[arg(long)]
     only_costs: bool,
-    /// Only these schedulers: policies, `eevdf`, `empty`, `scx_flash`.
+    /// Only these schedulers: policies, `eevdf`, `empty`, `scx_flash`, `scx_lavd`.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     schedulers: Option<Vec<String>>,
     /// Write the tables there, and the figures beside it as JSON.
@@ -46,21 +47,22 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn execute(self) -> Result<ExitCode> {
-        let peer = peer();
         let mut programs = vec![empty_scheduler()?];
-        programs.extend(peer.clone());
+        programs.extend(PEERS.iter().copied().filter_map(peer));
         let mut rows = Vec::new();
         for &cpus in &self.cpus {
             if !self.only_costs {
                 let seconds = self.seconds;
                 let script = format!("xtask guest mix --seconds {seconds} --extremes --go-on");
                 self.collect(cpus, ICOUNT_OF_SHARES, &script, &programs, &mut rows)?;
+                let script = format!("xtask guest probes --seconds {seconds}");
+                self.collect(cpus, ICOUNT_OF_SHARES, &script, &programs, &mut rows)?;
             }
             // With more cpus than two, what costs vary by is what the cpus do at a time.
             if !self.only_shares && cpus <= 2 {
                 self.collect(cpus, ICOUNT_OF_COSTS, "xtask guest cost", &programs, &mut rows)?;
             }
-            self.write(&rows, peer.is_some())?;
+            self.write(&rows, &programs)?;
         }
         print!("{}", fs::read_to_string(&self.out)?);
         Ok(ExitCode::SUCCESS)
@@ -76,9 +78,8 @@ impl Args {
         rows: &mut Vec<Row>,
     ) -> Result<()> {
         eprintln!("xtask: {command} on {cpus} cpus");
-        let has_peer = programs.iter().any(|program| program.ends_with(PEER));
         let mut script = command.to_string();
-        for (name, command_line) in schedulers(has_peer)? {
+        for (name, command_line) in schedulers(programs)? {
             if self.schedulers.as_ref().is_none_or(|wanted| wanted.contains(&name)) {
                 script += &format!(" --under '{command_line}'");
             }
@@ -94,10 +95,10 @@ impl Args {
         })
     }
 
-    fn write(&self, rows: &[Row], has_peer: bool) -> Result<()> {
+    fn write(&self, rows: &[Row], programs: &[PathBuf]) -> Result<()> {
         let mut text = HOW.to_string();
-        if !has_peer {
-            text += &format!("{PEER} could not be built here and is missing.\n\n");
+        for peer in PEERS.iter().filter(|peer| !is_among(peer, programs)) {
+            text += &format!("{peer} could not be built here and is missing.\n\n");
         }
         text += &report::markdown(rows);
         let complain = || format!("cannot write {}", self.out.display());
@@ -116,7 +117,8 @@ Times are virtual: QEMU -icount, where an instruction takes 4 ns for shares and 
 that a busy host changes nothing; all schedulers in one boot for each number of cpus. The lag is the
 furthest that a hog was behind its ideal (GMS) at any time, from the kernel's trace of switches; the
 share error is the largest relative one at the end. Shares cannot be told better than by a quantum:
-the last column says what 5 ms are of the lightest hog's service. A switch is one of a ping-pong over
+the last column says what 5 ms are of the lightest hog's service. Tasks that sleep wake every so many
+ms and then compute for so long, each with a phase of its own; hogs' times are parts of their mean. A switch is one of a ping-pong over
 pipes, pinned to a cpu, system calls included; a turn is the end of a slice among so many hogs of
 nice 0 to 9, from the last instruction of one hog to the first of the next; hackbench is 10 groups of
 10 senders and 10 receivers over sockets, the best of three.
@@ -140,7 +142,7 @@ pub(crate) fn policies() -> Result<Vec<String>> {
 }
 
 /// The schedulers' names and command lines.
-fn schedulers(has_peer: bool) -> Result<Vec<(String, String)>> {
+fn schedulers(programs: &[PathBuf]) -> Result<Vec<(String, String)>> {
     let ours = policies()?.into_iter().map(|name| {
         let command_line = format!("scx_prorata --policy {name}");
         (name, command_line)
@@ -148,10 +150,13 @@ fn schedulers(has_peer: bool) -> Result<Vec<(String, String)>> {
     let mut all: Vec<(String, String)> = ours.collect();
     all.push(("eevdf".into(), "eevdf".into()));
     all.push(("empty".into(), "scx_empty".into()));
-    if has_peer {
-        all.push((PEER.into(), PEER.into()));
-    }
+    let peers = PEERS.iter().filter(|peer| is_among(peer, programs));
+    all.extend(peers.map(|&peer| (peer.into(), peer.into())));
     Ok(all)
+}
+
+fn is_among(peer: &str, programs: &[PathBuf]) -> bool {
+    programs.iter().any(|program| program.ends_with(peer))
 }
 
 /// A scheduler that leaves everything to sched_ext: what the framework itself costs.
@@ -164,24 +169,24 @@ fn empty_scheduler() -> Result<PathBuf> {
     Ok(vm::target_dir().join("release/examples/scx_empty"))
 }
 
-/// scx_flash from crates.io, built once; none where it does not build.
-fn peer() -> Option<PathBuf> {
+/// Built once; none where it does not build.
+fn peer(name: &str) -> Option<PathBuf> {
     let root = vm::cache_dir().ok()?.join("peers");
-    let program = root.join("bin").join(PEER);
+    let program = root.join("bin").join(name);
     if !program.is_file() {
-        eprintln!("xtask: building {PEER}, which takes minutes (`cargo xtask setup --peers`)");
-        if let Err(error) = install_peer(&root) {
-            eprintln!("xtask: the report goes without {PEER}: {error:#}");
+        eprintln!("xtask: building {name}, which takes minutes (`cargo xtask setup --peers`)");
+        if let Err(error) = install_peer(name, &root) {
+            eprintln!("xtask: the report goes without {name}: {error:#}");
             return None;
         }
     }
     Some(program)
 }
 
-fn install_peer(root: &Path) -> Result<()> {
+fn install_peer(name: &str, root: &Path) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut install = Command::new(cargo);
-    install.args(["install", "--quiet", "--locked", "--version", PEER_VERSION, PEER, "--root"]);
+    install.args(["install", "--quiet", "--locked", "--version", PEER_VERSION, name, "--root"]);
     install.arg(root).env("BPF_CLANG", "clang-19");
     shell::run(&mut install)
 }

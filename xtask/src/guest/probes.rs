@@ -33,6 +33,12 @@ const CASES: &[Case] = &[
 ];
 
 impl Case {
+    /// Probes that need nearly all of their share, or more, have to wait for it now and then.
+    fn is_easy(&self) -> bool {
+        let need = self.run_us as f64 / self.period_us as f64;
+        need < 0.9 * self.cpus as f64 / (self.hogs + self.probes) as f64
+    }
+
     fn name(&self) -> String {
         let Case { hogs, probes, run_us, period_us, .. } = self;
         let ms = |us: &u64| *us as f64 / 1000.0;
@@ -48,10 +54,11 @@ pub(crate) struct Args {
     /// A scheduler's command line, or `eevdf`; may be repeated.
     #[arg(long = "under", required = true)]
     schedulers: Vec<String>,
-    /// Fail if less of the periods was served than this, in percent.
+    /// Fail if less of the periods was served than this, in percent, to probes that need clearly less
+    /// than their share.
     #[arg(long, default_value_t = 0.0)]
     served: f64,
-    /// Fail if a hundredth of the responses took longer than this, in ms.
+    /// Fail if a hundredth of their responses took longer than this, in ms.
     #[arg(long, default_value_t = f64::INFINITY)]
     p99: f64,
 }
@@ -66,7 +73,7 @@ impl Args {
             for case in CASES.iter().filter(|case| case.cpus == cpus) {
                 let place = || format!("{} under {command_line}", case.name());
                 match self.measure(case, command_line, &mut scheduler).with_context(place) {
-                    Ok(row) => self.judge(row)?,
+                    Ok(row) => self.judge(case, row)?,
                     Err(why) => Failure::of(cpus, &why).print(),
                 }
             }
@@ -113,9 +120,12 @@ impl Args {
         })
     }
 
-    fn judge(&self, row: ResponseRow) -> Result<()> {
+    fn judge(&self, case: &Case, row: ResponseRow) -> Result<()> {
         let (served, p99, mix) = (row.served_percent, row.p99_ms, row.mix.clone());
         row.print();
+        if !case.is_easy() {
+            return Ok(());
+        }
         ensure!(served >= self.served, "{mix}: {served:.1} % of the periods were served");
         ensure!(p99 <= self.p99, "{mix}: one response of a hundred took {p99:.1} ms or more");
         Ok(())
