@@ -1,8 +1,8 @@
 //! `cargo xtask vm-report`: shares, lags and costs of the in-kernel policies, in the test machine.
 //!
 //! All schedulers are measured in one boot for each number of cpus, beside the kernel's own and,
-//! where they can be built, scx_flash and scx_lavd. Time in the machine is executed instructions, so that a busy
-//! host changes nothing.
+//! where they can be built, scx_flash and scx_lavd. Time in the machine is executed instructions, so
+//! that a busy host changes nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -118,8 +118,8 @@ that a busy host changes nothing; all schedulers in one boot for each number of 
 furthest that a hog was behind its ideal (GMS) at any time, from the kernel's trace of switches; the
 share error is the largest relative one at the end. Shares cannot be told better than by a quantum:
 the last column says what 5 ms are of the lightest hog's service. Tasks that sleep wake every so many
-ms and then compute for so long, each with a phase of its own; hogs' times are parts of their mean. A switch is one of a ping-pong over
-pipes, pinned to a cpu, system calls included; a turn is the end of a slice among so many hogs of
+ms and then compute for so long, each with a phase of its own; hogs' times are parts of their mean. A
+switch is one of a ping-pong over pipes, pinned to a cpu, system calls included; a turn is the end of a slice among so many hogs of
 nice 0 to 9, from the last instruction of one hog to the first of the next; hackbench is 10 groups of
 10 senders and 10 receivers over sockets, the best of three.
 

@@ -60,7 +60,8 @@
 //! The verbs, in words:
 //!
 //! * `wake`: the task joins the policy's queue if it is out (where turns are counted on one cpu, if
-//!   there is room). READY, behind those that are, if the credit is at least [`LEAST_PART`] of a quantum; else WAITING.
+//!   there is room). READY, behind those that are, if the credit is at least [`LEAST_PART`] of a
+//!   quantum; else WAITING.
 //! * `pick(cpu)`, one cpu: the first READY task starts on credit; else the INTERRUPTED task goes on;
 //!   else the next turn, below.
 //! * `pick(cpu)`, several cpus: (1) if no INTERRUPTED task is this cpu's, the next turn is found, and
