@@ -119,9 +119,9 @@ furthest that a hog was behind its ideal (GMS) at any time, from the kernel's tr
 share error is the largest relative one at the end. Shares cannot be told better than by a quantum:
 the last column says what 5 ms are of the lightest hog's service. Tasks that sleep wake every so many
 ms and then compute for so long, each with a phase of its own; hogs' times are parts of their mean. A
-switch is one of a ping-pong over pipes, pinned to a cpu, system calls included; a turn is the end of a slice among so many hogs of
-nice 0 to 9, from the last instruction of one hog to the first of the next; hackbench is 10 groups of
-10 senders and 10 receivers over sockets, the best of three.
+switch is one of a ping-pong over pipes, pinned to a cpu, system calls included; a turn is the end of a slice
+among so many hogs of nice 0 to 9, from the last instruction of one hog to the first of the next;
+hackbench is 10 groups of 10 senders and 10 receivers over sockets, the best of three.
 
 ";
 
