@@ -29,6 +29,11 @@ pub(crate) struct Options {
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "TIME")]
     pub(crate) rescue: Duration,
 
+    /// Whether a cgroup's cpu.weight counts: `total` gives it to all its tasks together, `off` looks at
+    /// tasks only.
+    #[arg(long, default_value = "total", value_enum)]
+    pub(crate) groups: Groups,
+
     /// Schedule only tasks of the class SCHED_EXT, and leave the others to the kernel.
     #[arg(long)]
     pub(crate) partial: bool,
@@ -52,6 +57,13 @@ pub(crate) struct Options {
     /// Say more, including what libbpf says.
     #[arg(short, long)]
     pub(crate) verbose: bool,
+}
+
+/// What cgroups count for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Groups {
+    Total,
+    Off,
 }
 
 #[derive(Debug, clap::Subcommand)]

@@ -17,7 +17,7 @@ use crate::bpf_intf::weight_call;
 use crate::cpus::Cpus;
 use crate::kernel;
 use crate::libbpf;
-use crate::options::Options;
+use crate::options::{Groups, Options};
 use crate::policies::{Heritage, Loaded};
 use crate::shared::Memory;
 
@@ -49,7 +49,20 @@ impl<'a> Scheduler<'a> {
         constants.unscheduled_since_ns = heritage.map_or(0, |before| before.unloaded_ns);
         constants.cpus_in_use = cpus.count();
         cpus.fill(&mut constants.index_of_cpu, &mut constants.cpu_of_index);
-        skel.struct_ops.prorata_ops_mut().flags = *compat::SCX_OPS_ENQ_LAST
+        let ops = skel.struct_ops.prorata_ops_mut();
+        if options.groups == Groups::Off {
+            ops.cgroup_init = std::ptr::null_mut();
+            ops.cgroup_exit = std::ptr::null_mut();
+            ops.cgroup_move = std::ptr::null_mut();
+            ops.cgroup_set_weight = std::ptr::null_mut();
+        }
+        // Kernels have it from 6.19 on.
+        if options.groups == Groups::Off
+            || !compat::struct_has_field("sched_ext_ops", "cgroup_set_idle")?
+        {
+            ops.cgroup_set_idle = std::ptr::null_mut();
+        }
+        ops.flags = *compat::SCX_OPS_ENQ_LAST
             | *compat::SCX_OPS_ENQ_EXITING
             | *compat::SCX_OPS_ENQ_MIGRATION_DISABLED
             | if options.partial { *compat::SCX_OPS_SWITCH_PARTIAL } else { 0 };

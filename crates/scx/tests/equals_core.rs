@@ -16,6 +16,8 @@ mod native;
 const QUANTUM_NS: u64 = 5_000_000;
 /// Calls per random history; many short ones find more than one long one.
 const HISTORY: usize = 4_000;
+/// Weights are below (`POLICY_WEIGHT_ORDER` in `policy.h`).
+const WEIGHT_LIMIT: u64 = 1 << 27;
 
 /// splitmix64: the same seed gives the same calls on every machine.
 struct Random(u64);
@@ -32,15 +34,16 @@ impl Random {
         usize::try_from(self.next() % limit as u64).expect("it is below a usize")
     }
 
-    /// From equal weights to weights 10^6 apart, depending on `spread`.
+    /// From equal weights to weights 10^8 apart, depending on `spread`.
     fn weight(&mut self, spread: usize) -> u32 {
         let number = match spread {
             0 => 1024,
             1 => 1 + self.next() % 10,
             2 => 1 + self.next() % 1000,
-            _ => (self.next() % 1_000_000) >> self.below(20),
+            3 => (self.next() % 1_000_000) >> self.below(20),
+            _ => (self.next() % WEIGHT_LIMIT) >> self.below(27),
         };
-        u32::try_from(number).expect("it is at most 10^6").max(1)
+        u32::try_from(number).expect("it is below 2^27").max(1)
     }
 }
 
@@ -81,7 +84,7 @@ impl Recorder {
             policy,
             states: vec![State::Unknown; tasks],
             cpus: vec![None; cpus],
-            spread: random.below(4),
+            spread: random.below(5),
             picks: [2, 6, 12, 15][random.below(4)],
             random,
             now_ns: 0,

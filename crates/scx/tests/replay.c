@@ -26,6 +26,8 @@ static bool replay_turns;
 static inline u64 now_ns(void) { return replay_now_ns; }
 static inline u64 quantum_ns(void) { return replay_quantum_ns; }
 static inline bool uses_turns(void) { return replay_turns; }
+static inline void turns_left(u32 task) { (void)task; }
+static inline void turns_joined(u32 task) { (void)task; }
 static inline u32 policy_option(u32 index) { return replay_options[index]; }
 
 #define TASK(id) (&replay_tasks[id])

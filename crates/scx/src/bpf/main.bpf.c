@@ -28,6 +28,7 @@
 #include "ledger.h"
 #include "queue.h"
 #include "weight.h"
+#include "cgroup.h"
 #include "task.h"
 #include "permission.h"
 #include "slice.h"
@@ -140,6 +141,8 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	was_picked = slot->state == TASK_RUNNING;
 	slot->home = home;
 	slot->confined = confined;
+	if (slot->state == TASK_BLOCKED)
+		group_wake(id);
 	place = place_of(slot, id, exec_ns, enq_flags & SCX_ENQ_REENQ);
 	/* The cpu that waits for it has to look for another. */
 	if (place == PLACE_QUEUE)
@@ -186,6 +189,7 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 	bpf_for(attempt, 0, 8) {
 		if (!begin(now))
 			return;
+		group_patrol();
 		decision = decide(index, previous, exec_ns);
 		unlock();
 		if (!carry_out(decision, cpu, prev))
@@ -215,6 +219,8 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 		return_from_away(id, true);
 	if (slot->state == TASK_WAITING)
 		part(id);
+	if (!turns_is_queued(id))
+		group_part(id);
 	slot->yielded = false;
 	if (slot->owed_ns > 0)
 		slot->owed_ns = 0;
@@ -242,7 +248,7 @@ void BPF_STRUCT_OPS(prorata_set_weight, struct task_struct *p, u32 cgroup_weight
 	weight = task_weight(&slots[id], p);
 	if (!begin(now))
 		return;
-	reweight(&slots[id], id, weight);
+	set_own_weight(id, weight);
 	unlock();
 }
 
@@ -259,6 +265,8 @@ void BPF_STRUCT_OPS(prorata_enable, struct task_struct *p)
 	weight = task_weight(slot, p);
 	if (!begin(now))
 		return;
+	group_set_weight(id, weight);
+	weight = group_weight(id, 0);
 	slot->weight = weight;
 	slot->state = TASK_BLOCKED;
 	slot->exec_ns = p->se.sum_exec_runtime;
@@ -280,6 +288,7 @@ void BPF_STRUCT_OPS(prorata_disable, struct task_struct *p)
 	if (slots[id].state == TASK_RUNNING || slots[id].state == TASK_AWAY)
 		ledger_settle(&slots[id], p->se.sum_exec_runtime);
 	forget(id);
+	group_part(id);
 	unlock();
 	if (waiting != NIL)
 		scx_bpf_kick_cpu(cpu_of(waiting), SCX_KICK_IDLE);
@@ -287,7 +296,7 @@ void BPF_STRUCT_OPS(prorata_disable, struct task_struct *p)
 
 s32 BPF_STRUCT_OPS(prorata_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	return task_begin(p, args->fork);
+	return task_begin(p, args->fork, node_of(number_of(args->cgroup)));
 }
 
 void BPF_STRUCT_OPS(prorata_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
@@ -311,7 +320,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 	state = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*state)), NUMA_NO_NODE, 0);
 	slots = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*slots) * MAX_TASKS),
 				      NUMA_NO_NODE, 0);
-	if (!shared || !state || !slots)
+	tree = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*tree)), NUMA_NO_NODE, 0);
+	if (!shared || !state || !slots || !tree)
 		return -ENOMEM;
 	if (recording) {
 		events = bpf_arena_alloc_pages(&arena, NULL,
@@ -330,6 +340,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 	bpf_for(i, 0, MAX_TASKS)
 		free_slot(MAX_TASKS - 1 - i);
 	turns_init(cpus_in_use);
+	group_init(cpus_in_use);
 	slice_init();
 	return 0;
 }
@@ -347,7 +358,7 @@ static int choose_weight(const struct task_struct *p, u32 id, u32 chosen, bool m
 	if (weight > task_weight(&slots[id], p) && !may_raise)
 		return -EACCES;
 	slots[id].chosen_weight = chosen;
-	reweight(&slots[id], id, weight);
+	set_own_weight(id, weight);
 	return 0;
 }
 
@@ -398,6 +409,8 @@ int prorata_weight_call(struct weight_call *call)
 	return 0;
 }
 
+#include "cgroup_ops.h"
+
 SCX_OPS_DEFINE(prorata_ops,
 	       .select_cpu	= (void *)prorata_select_cpu,
 	       .enqueue		= (void *)prorata_enqueue,
@@ -409,6 +422,11 @@ SCX_OPS_DEFINE(prorata_ops,
 	       .disable		= (void *)prorata_disable,
 	       .init_task	= (void *)prorata_init_task,
 	       .exit_task	= (void *)prorata_exit_task,
+	       .cgroup_init	= (void *)prorata_cgroup_init,
+	       .cgroup_exit	= (void *)prorata_cgroup_exit,
+	       .cgroup_move	= (void *)prorata_cgroup_move,
+	       .cgroup_set_weight = (void *)prorata_cgroup_set_weight,
+	       .cgroup_set_idle	= (void *)prorata_cgroup_set_idle,
 	       .init		= (void *)prorata_init,
 	       .exit		= (void *)prorata_exit,
 	       .timeout_ms	= 30000,

@@ -106,6 +106,8 @@ u64 unloaded_ns;
 static u64 now_ns(void);
 static u64 quantum_ns(void);
 static void policy_broken(u32 line);
+static void turns_left(u32 id);
+static void turns_joined(u32 id);
 
 /* One quantum, in ns. */
 const volatile u64 quantum = 5000000;

@@ -70,8 +70,9 @@
 #define POLICY_CPUS 512
 /* Numbers of tasks are below this. */
 #define POLICY_TASKS 32768
-/* Weights are 1 .. this. */
-#define POLICY_WEIGHT_MAX 1000000
+/* Weights are below 2 to this, and those of all runnable tasks together below 2^35. */
+#define POLICY_WEIGHT_ORDER 27
+#define POLICY_WEIGHT_MAX ((1u << POLICY_WEIGHT_ORDER) - 1)
 
 enum policy_limits {
 	/* Options that a policy can have. */

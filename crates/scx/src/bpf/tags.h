@@ -15,8 +15,8 @@
  * Included after POLICY_MEMORY by a policy whose struct policy_task has a `struct tagged tag` and
  * whose struct policy_state has a `struct tags tags` (tagged.h), beside what feasible.h asks for.
  *
- * Known limit: the divisions are exact for divisors below 2^48; 512 cpus times 32768 tasks of weight
- * 10^6 are 2^44.
+ * Known limit: the divisions are exact for divisors below 2^48; 512 cpus times all weights together are
+ * below 2^44.
  */
 #ifndef PRORATA_TAGS_H
 #define PRORATA_TAGS_H

@@ -109,7 +109,7 @@ static u32 inherits_from(struct task_struct *p, bool forked)
 }
 
 /* The slot of a new task; NIL if there is none. Its weight is chosen, or its parent's. */
-static u32 begin_slot(u32 pid, u32 parent, u32 chosen)
+static u32 begin_slot(u32 pid, u32 parent, u32 chosen, u32 node)
 {
 	struct slot __arena *slot;
 	u32 id;
@@ -125,12 +125,13 @@ static u32 begin_slot(u32 pid, u32 parent, u32 chosen)
 		slot->pid = pid;
 		slot->weight = 0;
 		slot->chosen_weight = parent == NIL ? chosen : slots[parent].chosen_weight;
+		group_place(id, node);
 	}
 	unlock();
 	return id;
 }
 
-static s32 task_begin(struct task_struct *p, bool forked)
+static s32 task_begin(struct task_struct *p, bool forked, u32 node)
 {
 	struct task_memory *memory = memory_of(p, true);
 	struct task_struct *old, *own;
@@ -148,7 +149,7 @@ static s32 task_begin(struct task_struct *p, bool forked)
 		return 0;
 	parent = inherits_from(p, forked);
 	bpf_local_irq_save(&flags);
-	id = begin_slot(p->pid, parent, memory->chosen_weight);
+	id = begin_slot(p->pid, parent, memory->chosen_weight, node);
 	bpf_local_irq_restore(&flags);
 	if (id != NIL)
 		memory->chosen_weight = slots[id].chosen_weight;
@@ -185,6 +186,7 @@ static void task_end(struct task_struct *p)
 	}
 	bpf_local_irq_save(&flags);
 	if (lock()) {
+		group_place(id, NIL);
 		free_slot(id);
 		unlock();
 	}

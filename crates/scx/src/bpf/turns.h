@@ -21,6 +21,8 @@
  *
  * Like a policy it knows no task_struct, no clock and no helper, and is called with the lock held.
  * `uses_turns()` is what the user chose; without, tasks that sleep are treated as in the papers.
+ * `turns_left(id)` is told of a task that the policy served while it slept, and does no longer;
+ * `turns_joined(id)` of one that ran while it did not, and is served from now on.
  *
  * Known limits: a cpu with nobody waiting gives turns to all that sleep with room in their credit
  * before it idles: for thousands of tasks that have just gone to sleep a millisecond or more. Whom to
@@ -132,6 +134,12 @@ turns_fn bool turns_has_room(const struct turn __arena *turn)
 	return turn->credit_ns + (turns_stay_out() ? quantum_ns() : 1) <= turns_cap_ns();
 }
 
+/* True if the policy serves a task that wakes. */
+turns_fn bool turns_joins(const struct turn __arena *turn)
+{
+	return !turns_stay_out() || turns_has_room(turn);
+}
+
 turns_fn void turns_join(struct turn __arena *turn, u32 id)
 {
 	policy_assert(turn->place == TURN_OUT);
@@ -173,8 +181,10 @@ turns_fn void turns_consume(struct turn __arena *turn, u32 id)
 	TURNS->consumed++;
 	turn->credit_ns += pay_ns;
 	policy_charge(id, POLICY_PAYS_WHOLE ? quantum_ns() : pay_ns);
-	if (!turns_has_room(turn))
+	if (!turns_has_room(turn)) {
 		turns_leave(turn, id);
+		turns_left(id);
+	}
 }
 
 /* --- cpus and their slots -------------------------------------------------------------------- */
@@ -435,7 +445,7 @@ turns_fn void turns_wake(u32 id)
 	}
 	policy_assert(turn->state == TURN_ASLEEP);
 	turn->state = TURN_WAITING;
-	if (turn->place == TURN_OUT && (!turns_stay_out() || turns_has_room(turn)))
+	if (turn->place == TURN_OUT && turns_joins(turn))
 		turns_join(turn, id);
 	if (turn->credit_ns >= turns_least_ns())
 		turns_make_ready(id);
@@ -480,8 +490,10 @@ turns_fn void turns_charge_credit(struct turn __arena *turn, u32 id, u64 used_ns
 
 	turn->state = TURN_WAITING;
 	turns_give(turn, left_ns);
-	if (turn->place == TURN_OUT && turns_has_room(turn))
+	if (turn->place == TURN_OUT && turns_has_room(turn)) {
 		turns_join(turn, id);
+		turns_joined(id);
+	}
 	if (turn->place == TURN_PICKED) {
 		if (left_ns)
 			turns_end(turn, id);
@@ -525,6 +537,18 @@ turns_fn u64 turns_run_ns(u32 id)
 turns_fn bool turns_is_ready(u32 id)
 {
 	return uses_turns() && TURN(id)->state == TURN_READY;
+}
+
+/* True if the policy serves a task when it wakes. */
+turns_fn bool turns_is_to_queue(u32 id)
+{
+	return !uses_turns() || TURN(id)->place != TURN_OUT || turns_joins(TURN(id));
+}
+
+/* True if the policy serves a task, which may be asleep. */
+turns_fn bool turns_is_queued(u32 id)
+{
+	return uses_turns() && TURN(id)->place != TURN_OUT;
 }
 
 /* True if a cpu was asked to stop what it runs. */

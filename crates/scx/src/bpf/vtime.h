@@ -10,17 +10,15 @@
  *
  * When the total changes, the clock keeps what its part was in 2^-64 ns.
  *
- * Known limits: weights below 2^20 and totals below 2^35, so that products fit in 64 bits. A
- * distance from the clock counts for no more than 2^40 ns per unit of weight: 18 minutes of a task
- * of weight 1 that was runnable all the time, or alone; a sleeper may be further behind, but then
- * it only matters that it is behind.
+ * Known limits: weights below 2^27 and totals below 2^35, so that products fit in 64 bits. A
+ * distance from the clock counts for no more than 2^62 ns of service, a century and a half.
  */
 #ifndef PRORATA_VTIME_H
 #define PRORATA_VTIME_H
 
 #include "wide.h"
 
-#define DISTANCE_MAX (1LL << 40)
+#define DISTANCE_MAX_NS (1LL << 62)
 
 /* whole + part/weight; part < weight, which is kept elsewhere. */
 struct vtag {
@@ -140,12 +138,13 @@ static __always_inline void reweigh_tag(struct vclock __arena *clock, struct vta
 {
 	struct vtag before = clock_tag(clock, old_weight), after = clock_tag(clock, weight);
 	s64 distance = tag->whole - before.whole, ahead_ns, whole;
+	s64 furthest = (u64)DISTANCE_MAX_NS / old_weight;
 	u64 sign, rest;
 
-	if (distance > DISTANCE_MAX)
-		distance = DISTANCE_MAX;
-	if (distance < -DISTANCE_MAX)
-		distance = -DISTANCE_MAX;
+	if (distance > furthest)
+		distance = furthest;
+	if (distance < -furthest)
+		distance = -furthest;
 	ahead_ns = distance * (s64)old_weight + (s64)tag->part - (s64)before.part;
 	/* Rounded down: floor(n / d) = ~floor(~n / d) for n < 0. */
 	sign = ahead_ns >> 63;

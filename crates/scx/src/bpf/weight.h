@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A task's weight: that of its nice value by the kernel's table, unless `weight set` chose one.
+ * A task's weight among its siblings: that of its nice value by the kernel's table, unless `weight set`
+ * chose one. What that counts for in the policy is its cgroup's matter (group.h).
  *
  * Two hogs of nice 0 and 5 weigh 1024 and 335: on one cpu they get 75 % and 25 %. A chosen weight
  * is inherited by the task's children and survives exec. It is kept with the task itself, in a map that
  * the loader hands on, so that it also survives that the kernel unloads the scheduler for hotplug.
- *
- * Known limit: cgroup cpu.weight is not honoured; task_weight is where a task's group would be
- * found.
  */
 #ifndef PRORATA_WEIGHT_H
 #define PRORATA_WEIGHT_H
@@ -72,7 +70,7 @@ static u32 task_weight(const struct slot __arena *slot, const struct task_struct
 	return slot->chosen_weight ? slot->chosen_weight : nice_weight(p);
 }
 
-/* Gives a task its weight, with the lock held. */
+/* Tells the policy what a task counts for, with the lock held. */
 static void reweight(struct slot __arena *slot, u32 id, u32 weight)
 {
 	if (weight == slot->weight)

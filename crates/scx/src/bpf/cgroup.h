@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * cgroups, as the kernel tells of them, and when tasks learn what they count for (group.h).
+ *
+ * A cgroup is known by its number in the kernel: one that has no cpu controller is none to us, and its
+ * tasks are in the nearest that has one. Weights are cpu.weight's on the scale of nice values: 100 is
+ * 1024. In cgroup v1, cpu.shares are told on the same scale.
+ *
+ * A task is runnable in the tree from its enqueue until it sleeps and the policy serves it no longer
+ * (turns.h): what a sleeper is paid is its cgroup's. It
+ * is told what it counts for before it joins the policy, and after a change within a few picks: each
+ * looks at PATROL tasks.
+ *
+ * Known limits: a change of cpu.idle is seen at once where the kernel has ops.cgroup_set_idle (from 6.19
+ * on), else when the scheduler is loaded. cpu.max is not enforced.
+ */
+#ifndef PRORATA_CGROUP_H
+#define PRORATA_CGROUP_H
+
+#define TREE tree
+#define GROUP_MEMORY static struct group_tree __arena *tree;
+#include "group.h"
+
+#define PATROL 16
+/* cpu.weight of a cgroup that counts as nice 0. */
+#define CGROUP_WEIGHT_DEFAULT 100
+#define WEIGHT_OF_NICE_0 1024
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	/* Those that are parts of others, for want of nodes, are here too. */
+	__uint(max_entries, 4 * GROUP_NODES);
+	__type(key, u64);
+	__type(value, u32);
+} cgroup_nodes SEC(".maps");
+
+static u64 number_of(struct cgroup *cgroup)
+{
+	return BPF_CORE_READ(cgroup, kn, id);
+}
+
+/* The node that a cgroup is or is in. */
+static u32 node_of(u64 number)
+{
+	u32 *node = bpf_map_lookup_elem(&cgroup_nodes, &number);
+
+	return node ? *node : GROUP_ROOT;
+}
+
+static u32 group_weight_of(u32 cgroup_weight)
+{
+	u32 weight = (cgroup_weight * WEIGHT_OF_NICE_0 + CGROUP_WEIGHT_DEFAULT / 2) /
+		     CGROUP_WEIGHT_DEFAULT;
+
+	if (weight > GROUP_WEIGHT_MAX)
+		weight = GROUP_WEIGHT_MAX;
+	return weight ? weight : 1;
+}
+
+/* The kernel's task group of a cgroup says cpu.idle. */
+static bool is_idle_cgroup(struct cgroup *cgroup)
+{
+	u32 controller = bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id);
+	struct cgroup_subsys_state **states, *state = NULL;
+	struct task_group *group = NULL;
+
+	if (!bpf_core_field_exists(group->idle))
+		return false;
+	states = (void *)cgroup + bpf_core_field_offset(struct cgroup, subsys);
+	bpf_probe_read_kernel(&state, sizeof(state), states + controller);
+	group = (void *)state - bpf_core_field_offset(struct task_group, css);
+	return state && BPF_CORE_READ(group, idle) > 0;
+}
+
+/* --- telling tasks, with the lock held ------------------------------------------------------- */
+
+/* Tells the policy what a task counts for now. */
+static __always_inline void tell(u32 id)
+{
+	reweight(&slots[id], id, group_weight(id, slots[id].weight));
+}
+
+/* Everybody who is runnable: others are told when they wake. */
+global_fn u32 tell_all(void)
+{
+	u32 i;
+
+	bpf_for(i, 0, MAX_TASKS) {
+		if (i >= tree->runnable)
+			break;
+		tell(tree->list[i]);
+	}
+	return 0;
+}
+
+/* A task wakes: before it joins the policy. */
+static __always_inline void group_wake(u32 id)
+{
+	if (!turns_is_to_queue(id))
+		return;
+	group_join(id);
+	if (makes_coarser(id))
+		tell_all();
+	tell(id);
+}
+
+static void turns_joined(u32 id)
+{
+	group_join(id);
+}
+
+/* The policy serves a task that sleeps no longer; one that runs outside the policy does not sleep. */
+static void turns_left(u32 id)
+{
+	if (slots[id].state == TASK_BLOCKED)
+		group_part(id);
+}
+
+/* Some of the tasks that have not seen the last change do. */
+static __always_inline void group_patrol(void)
+{
+	u32 i;
+
+	if (!tree->unseen)
+		return;
+	bpf_for(i, 0, PATROL) {
+		u32 id = group_unseen();
+
+		if (id == NIL)
+			break;
+		tell(id);
+	}
+}
+
+/* A task has another weight among its siblings. */
+static __always_inline void set_own_weight(u32 id, u32 weight)
+{
+	group_set_weight(id, weight);
+	if (makes_coarser(id))
+		tell_all();
+	tell(id);
+}
+
+/* The first cgroup: runnable tasks are counted from now on, and weights become finer. */
+static void group_grow(void)
+{
+	u32 id;
+
+	tree->grown = true;
+	tree->scale = GROUP_SCALE;
+	bpf_for(id, 0, MAX_TASKS) {
+		if (slots[id].state == TASK_WAITING || slots[id].state == TASK_RUNNING ||
+		    slots[id].state == TASK_AWAY) {
+			group_join(id);
+			makes_coarser(id);
+		}
+	}
+	tell_all();
+}
+
+#endif

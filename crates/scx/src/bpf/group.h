@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The tree of cgroups, and what a task counts for in it (crates/core/src/hierarchy/flat.rs, in 64
+ * bits): siblings share what their parent counts for in proportion to their weights, but none counts
+ * for more than c for each of its runnable tasks, c being what a whole cpu counts for. A task of the
+ * root counts for its weight. Tasks are siblings of the cgroups beside them.
+ *
+ * Worked example, on one cpu; all weigh 1024 but cgroup A, which weighs 2048:
+ *
+ *   root ── task 0             counts for 1024
+ *        ├─ A ── tasks 1, 2    1024 each
+ *        └─ B ── task 3        512
+ *             └─ C ── task 4   512
+ *
+ * On three cpus 4096 are shared by three: c = 1365 1/3, and A has 2048 for two tasks, B the same, and
+ * nobody is capped. With task 2 asleep A is worth 2048 for one task, which is more than a cpu: the
+ * others weigh 2048 on two cpus, so that c = 1024. All of them are worth a cpu each then.
+ *
+ * A change is counted at once along the path to the root; what it makes of others is found when
+ * somebody asks (group_weight), once for each node and state of the tree. No more children are capped
+ * than there are cpus, and they are the heaviest for each of their tasks: children are listed by the
+ * order of that (log2 of weight less log2 of tasks), and the search ends at the first order where
+ * nobody can be capped. So its cost does not grow with the number of children.
+ *
+ * Fractions have 40 binary digits, and the policy is told whole numbers: 1024 is told as 2^20, unless a
+ * weight of 2^17 or more in the root, or thousands of tasks there, leave less room.
+ *
+ * Calls no kernel function: the file compiles natively, and tests/groups.rs compares it with the core
+ * library's exact rates. The includer defines TREE, a pointer to struct group_tree, all memory zero, and
+ * GROUP_MEMORY, which declares what TREE needs.
+ *
+ * Known limits: GROUP_NODES cgroups, GROUP_DEPTH levels; a cgroup beyond them counts as a part of the
+ * one that it is in. Tasks that are bound to few cpus count as if they could use all.
+ */
+#ifndef PRORATA_GROUP_H
+#define PRORATA_GROUP_H
+
+#include "wide.h"
+
+enum group_limits {
+	GROUP_NODES = 16384,
+	/* Levels of nodes below the root. */
+	GROUP_DEPTH = 16,
+	/* Own weights are 1 .. 2^20. */
+	GROUP_WEIGHT_MAX = 1 << 20,
+	/* Binary digits of a fraction. */
+	GROUP_FRACTION = 40,
+	/* A unit of weight in the root is at most 2 to this in the policy … */
+	GROUP_SCALE = 10,
+	/* … and all that compete in the root are below 2 to this together. */
+	GROUP_TOTAL_ORDER = 35,
+	/* Orders of weight for each task of a child: 2^-15 .. 2^20. */
+	GROUP_ORDERS = 36,
+	GROUP_ORDER_OF_ONE = 15,
+	/* Tasks that a search for the capped may look at: 16 for each cpu are enough. */
+	GROUP_SEARCH = 16 * POLICY_CPUS,
+};
+
+/* The number of a node as a member: tasks come first. */
+#define GROUP_MEMBER(node) (POLICY_TASKS + (node))
+#define GROUP_ROOT 0u
+/* What nobody exceeds. */
+#define GROUP_NO_CAP (1ULL << 62)
+
+/* A task or a node. */
+struct group_member {
+	/* A node; NIL for the root, and for a task that is nowhere. */
+	u32 parent;
+	u32 weight;
+	/* Runnable tasks of it and below it. */
+	u32 leaves;
+	/* Neighbours among the siblings of its order that have leaves. */
+	u32 next, previous;
+	/* The last search that found it capped. */
+	u32 capped;
+	/* Of a task: its place among the runnable ones plus one, or 0. */
+	u32 at;
+	u8 order;
+};
+
+struct group_node {
+	u64 cgroup;
+	/* The weight of the children that have leaves. */
+	u64 competing;
+	/* Bit per order: there are such children. */
+	u64 orders;
+	/* What a child counts for, for each unit of its weight, unless it is capped. */
+	u64 per_weight;
+	/* TREE->changes when this was found. */
+	u64 found;
+	/* The cgroup itself if it is online, its tasks and the nodes in it; free if 0. */
+	u32 refs;
+	u32 depth;
+	/* By order; links free nodes. */
+	u32 first[GROUP_ORDERS];
+	/* All below are worth a cpu each. */
+	u8 saturated;
+};
+
+struct group_tree {
+	u64 cpus;
+	/* Counts the changes of the tree, from 1 on. */
+	u64 changes;
+	/* What a whole cpu counts for; as old as the root's share. */
+	u64 per_cpu;
+	/* What a search has left to share, and the weight that shares it. */
+	u64 rest, rest_weight;
+	/* Numbers searches. */
+	u32 search;
+	/* Children that this search may still look at. */
+	u32 patience;
+	/* There is a node other than the root, or was one: runnable tasks are counted. */
+	u32 grown;
+	/* A unit of weight in the root counts for 2 to this in the policy; 0 until there is a node. */
+	u32 scale;
+	/* Nodes that were never used begin here. */
+	u32 unused;
+	u32 free_node;
+	/* Runnable tasks; the next to be told, and how many are to be since the last change. */
+	u32 runnable, next, unseen;
+	/* Nodes from a task up whose shares are old. */
+	u32 old[GROUP_DEPTH + 2];
+	u32 list[POLICY_TASKS];
+	struct group_member members[POLICY_TASKS + GROUP_NODES];
+	struct group_node nodes[GROUP_NODES];
+};
+
+GROUP_MEMORY
+
+#define MEMBER(id) (&TREE->members[id])
+#define NODE(n) (&TREE->nodes[(n) & (GROUP_NODES - 1)])
+
+/* --- children by order ----------------------------------------------------------------------- */
+
+static __always_inline u32 order_of_member(struct group_member __arena *member)
+{
+	return (ilog2(member->weight) + GROUP_ORDER_OF_ONE - ilog2(member->leaves)) & 63;
+}
+
+static __always_inline void list_member(struct group_node __arena *parent, u32 id)
+{
+	struct group_member __arena *member = MEMBER(id);
+	u32 order = order_of_member(member), second = NIL;
+
+	if (order >= GROUP_ORDERS)
+		order = GROUP_ORDERS - 1;
+	if (parent->orders >> order & 1)
+		second = parent->first[order];
+	member->order = order;
+	member->previous = NIL;
+	member->next = second;
+	if (second != NIL)
+		MEMBER(second)->previous = id;
+	parent->first[order] = id;
+	parent->orders |= 1ULL << order;
+}
+
+static __always_inline void unlist_member(struct group_node __arena *parent, u32 id)
+{
+	struct group_member __arena *member = MEMBER(id);
+	u32 order = member->order & 63, next = member->next, previous = member->previous;
+
+	if (order >= GROUP_ORDERS)
+		return;
+	if (next != NIL)
+		MEMBER(next)->previous = previous;
+	if (previous != NIL)
+		MEMBER(previous)->next = next;
+	else if (next != NIL)
+		parent->first[order] = next;
+	else
+		parent->orders &= ~(1ULL << order);
+}
+
+/* --- who competes ---------------------------------------------------------------------------- */
+
+static __always_inline void tree_changed(void)
+{
+	TREE->changes++;
+	TREE->unseen = TREE->runnable;
+}
+
+/* A member and so all above it have `more` leaves, or fewer: two's complement. */
+policy_fn u32 count_leaves(u32 id, u32 more)
+{
+	u32 i;
+
+	bpf_for(i, 0, GROUP_DEPTH + 2) {
+		struct group_member __arena *member = MEMBER(id);
+		struct group_node __arena *parent;
+
+		if (member->parent == NIL) {
+			member->leaves += more;
+			break;
+		}
+		parent = NODE(member->parent);
+		if (member->leaves) {
+			unlist_member(parent, id);
+			parent->competing -= member->weight;
+		}
+		member->leaves += more;
+		if (member->leaves) {
+			list_member(parent, id);
+			parent->competing += member->weight;
+		}
+		id = GROUP_MEMBER(member->parent & (GROUP_NODES - 1));
+	}
+	return 0;
+}
+
+static __always_inline void set_member_weight(u32 id, u32 weight)
+{
+	struct group_member __arena *member = MEMBER(id);
+	struct group_node __arena *parent = NODE(member->parent);
+	bool competes = member->leaves && member->parent != NIL;
+
+	if (competes) {
+		unlist_member(parent, id);
+		parent->competing -= member->weight;
+	}
+	member->weight = weight;
+	if (competes) {
+		list_member(parent, id);
+		parent->competing += weight;
+	}
+}
+
+static __always_inline u32 scale_for(u64 weight, u32 order)
+{
+	u32 own = ilog2(weight | 1) + 1;
+
+	return own >= order ? 0 : order - own;
+}
+
+/*
+ * After a change of a member: true if weights must become coarser, so that its own and those of all that
+ * compete in the root can be told. Then every task has to be told anew.
+ */
+static __always_inline bool makes_coarser(u32 id)
+{
+	u32 scale = TREE->scale, fits;
+
+	if (!scale)
+		return false;
+	if (MEMBER(id)->parent == GROUP_ROOT) {
+		fits = scale_for(MEMBER(id)->weight, POLICY_WEIGHT_ORDER);
+		if (fits < scale)
+			scale = fits;
+	}
+	fits = scale_for(NODE(GROUP_ROOT)->competing, GROUP_TOTAL_ORDER);
+	if (fits < scale)
+		scale = fits;
+	if (scale == TREE->scale)
+		return false;
+	TREE->scale = scale;
+	tree_changed();
+	return true;
+}
+
+/* --- shares ---------------------------------------------------------------------------------- */
+
+/* What members with so many leaves can use together. */
+static __always_inline u64 usable(u64 unit, u32 leaves)
+{
+	if (leaves && unit > GROUP_NO_CAP / leaves)
+		return GROUP_NO_CAP;
+	return unit * leaves;
+}
+
+static __always_inline u64 rest_per_weight(void)
+{
+	return TREE->rest_weight ? TREE->rest / TREE->rest_weight : 0;
+}
+
+/*
+ * Takes out the children of an order who would receive more than `unit` for each of their leaves; the
+ * rest gives more to a weight each time, so that nobody who was taken out would come back.
+ */
+policy_fn u32 take_capped(u32 id, u64 unit)
+{
+	u64 per_weight = rest_per_weight();
+	u32 taken = unknown_zero(per_weight), i;
+
+	bpf_for(i, 0, GROUP_SEARCH) {
+		struct group_member __arena *member;
+
+		if (id == NIL || !TREE->patience)
+			break;
+		member = MEMBER(id);
+		TREE->patience--;
+		if (member->capped != TREE->search &&
+		    member->weight * per_weight > usable(unit, member->leaves)) {
+			member->capped = TREE->search;
+			TREE->rest -= usable(unit, member->leaves);
+			TREE->rest_weight -= member->weight;
+			per_weight = rest_per_weight();
+			taken++;
+		}
+		id = member->next;
+	}
+	return taken;
+}
+
+/* The capped children of a node, the heaviest orders first: how many there are more of. */
+policy_fn u32 search_orders(u32 n, u64 unit)
+{
+	u64 orders = NODE(n)->orders;
+	u32 taken = unknown_zero(orders), i;
+
+	bpf_for(i, 0, GROUP_ORDERS) {
+		u32 order;
+
+		if (!orders)
+			break;
+		order = ilog2(orders);
+		orders ^= 1ULL << order;
+		/* Nobody of this order weighs 2^(order + 1) for each of its leaves. */
+		if (ilog2(rest_per_weight() | 1) + 1 + order + 1 <= ilog2(unit) + GROUP_ORDER_OF_ONE)
+			break;
+		if (order < GROUP_ORDERS)
+			taken += take_capped(NODE(n)->first[order], unit);
+	}
+	return taken;
+}
+
+/*
+ * The children of a node share `all`, but none receives more than `unit` for each of its leaves. Leaves
+ * what those who are not capped share in TREE->rest, and their weight in TREE->rest_weight.
+ */
+policy_fn u32 fill(u32 n, u64 all, u64 unit)
+{
+	u32 i;
+
+	TREE->rest = all;
+	TREE->rest_weight = NODE(n)->competing;
+	TREE->search++;
+	TREE->patience = GROUP_SEARCH;
+	/* Within an order, somebody who came early may exceed what is left by those behind. */
+	bpf_for(i, 0, POLICY_CPUS) {
+		if (!search_orders(n, unit))
+			break;
+	}
+	return 0;
+}
+
+static __always_inline void find_root(void)
+{
+	u64 weight, cpus;
+
+	fill(GROUP_ROOT, TREE->cpus << GROUP_FRACTION, 1ULL << GROUP_FRACTION);
+	weight = TREE->rest_weight;
+	cpus = TREE->rest >> GROUP_FRACTION;
+	if (!cpus || weight / cpus >= 1ULL << (62 - GROUP_FRACTION))
+		TREE->per_cpu = GROUP_NO_CAP;
+	else
+		TREE->per_cpu = (weight / cpus << GROUP_FRACTION) +
+				  ((weight % cpus) << GROUP_FRACTION) / cpus;
+	NODE(GROUP_ROOT)->per_weight = 1ULL << GROUP_FRACTION;
+}
+
+/* What the children of a node share, from what those of its parent do. */
+policy_fn u32 find_share(u32 n)
+{
+	struct group_node __arena *node = NODE(n), *parent;
+	struct group_member __arena *member = MEMBER(GROUP_MEMBER(n & (GROUP_NODES - 1)));
+	u64 counts;
+
+	node->found = TREE->changes;
+	if (member->parent == NIL) {
+		find_root();
+		return 0;
+	}
+	parent = NODE(member->parent);
+	counts = member->weight * parent->per_weight;
+	node->saturated = parent->saturated || counts >= usable(TREE->per_cpu, member->leaves);
+	if (node->saturated)
+		return 0;
+	TREE->rest = counts;
+	TREE->rest_weight = node->competing;
+	if (counts > TREE->per_cpu)
+		fill(n, counts, TREE->per_cpu);
+	node->per_weight = rest_per_weight();
+	return 0;
+}
+
+/* Brings the shares of a node and all above it up to date. */
+policy_fn u32 refresh_shares(u32 n)
+{
+	u32 count = unknown_zero(n), i;
+
+	bpf_for(i, 0, GROUP_DEPTH + 1) {
+		if (n == NIL || NODE(n)->found == TREE->changes)
+			break;
+		TREE->old[i] = n;
+		count++;
+		n = MEMBER(GROUP_MEMBER(n & (GROUP_NODES - 1)))->parent;
+	}
+	bpf_for(i, 0, GROUP_DEPTH + 1) {
+		if (!count)
+			break;
+		count--;
+		if (count <= GROUP_DEPTH)
+			find_share(TREE->old[count]);
+	}
+	return 0;
+}
+
+static __always_inline u32 as_weight(u64 counts)
+{
+	if (counts > POLICY_WEIGHT_MAX)
+		return POLICY_WEIGHT_MAX;
+	return counts ? counts : 1;
+}
+
+/* What a task counts for in the policy, which was told `told`. */
+policy_fn u32 group_weight(u32 task, u32 told)
+{
+	struct group_member __arena *member = MEMBER(task);
+	struct group_node __arena *parent = NODE(member->parent);
+	u32 digits = GROUP_FRACTION - TREE->scale;
+	u64 counts, least;
+
+	if (!TREE->grown || member->parent == GROUP_ROOT || !member->leaves)
+		return as_weight((u64)member->weight << TREE->scale);
+	/* Nobody competes while there is a cpu for each. */
+	if (TREE->runnable <= TREE->cpus)
+		return told;
+	refresh_shares(member->parent);
+	counts = member->weight * parent->per_weight;
+	if (!parent->saturated && counts <= TREE->per_cpu)
+		return as_weight((counts + (1ULL << digits >> 1)) >> digits);
+	/* Anything above c will do, so that it need not change with c. */
+	least = (TREE->per_cpu >> digits) + 1;
+	if (told >= least && told <= 2 * least)
+		return told;
+	return as_weight(least + least / 4);
+}
+
+/* --- changes --------------------------------------------------------------------------------- */
+
+static __always_inline void group_init(u32 cpus)
+{
+	TREE->cpus = cpus;
+	TREE->changes = 1;
+	TREE->free_node = NIL;
+	TREE->unused = 1;
+	NODE(GROUP_ROOT)->refs = 1;
+	MEMBER(GROUP_MEMBER(GROUP_ROOT))->parent = NIL;
+}
+
+/* Unless it is counted already, a task is runnable. */
+policy_fn u32 group_join(u32 task)
+{
+	struct group_member __arena *member = MEMBER(task);
+
+	if (!TREE->grown || member->at || member->parent == NIL)
+		return 0;
+	TREE->list[TREE->runnable & (POLICY_TASKS - 1)] = task;
+	member->at = ++TREE->runnable;
+	count_leaves(task, 1);
+	tree_changed();
+	return 0;
+}
+
+policy_fn u32 group_part(u32 task)
+{
+	struct group_member __arena *member = MEMBER(task);
+	u32 at = member->at, last;
+
+	if (!at)
+		return 0;
+	last = TREE->list[--TREE->runnable & (POLICY_TASKS - 1)];
+	TREE->list[(at - 1) & (POLICY_TASKS - 1)] = last;
+	MEMBER(last)->at = at;
+	member->at = 0;
+	count_leaves(task, -1);
+	tree_changed();
+	return 0;
+}
+
+/* A runnable task that has not been told what the last change made of it; NIL if there is none. */
+static __always_inline u32 group_unseen(void)
+{
+	if (!TREE->unseen || TREE->runnable <= TREE->cpus)
+		return NIL;
+	TREE->unseen--;
+	TREE->next++;
+	if (TREE->next >= TREE->runnable)
+		TREE->next = 0;
+	return TREE->list[TREE->next & (POLICY_TASKS - 1)];
+}
+
+/* Gives up one of the references of a node; it is free after the last. */
+policy_fn u32 group_release(u32 n)
+{
+	u32 i;
+
+	bpf_for(i, 0, GROUP_DEPTH + 1) {
+		struct group_member __arena *member = MEMBER(GROUP_MEMBER(n & (GROUP_NODES - 1)));
+
+		if (--NODE(n)->refs || n == GROUP_ROOT)
+			break;
+		NODE(n)->first[0] = TREE->free_node;
+		TREE->free_node = n;
+		n = member->parent;
+	}
+	return 0;
+}
+
+/* A new node with nothing to run; NIL if there can be none. */
+policy_fn u32 group_add_node(u32 above, u32 weight, u64 cgroup)
+{
+	u32 n = TREE->free_node;
+	struct group_member __arena *member;
+	struct group_node __arena *node;
+
+	if (NODE(above)->depth >= GROUP_DEPTH)
+		return NIL;
+	if (n != NIL)
+		TREE->free_node = NODE(n)->first[0];
+	else if (TREE->unused < GROUP_NODES)
+		n = TREE->unused++;
+	else
+		return NIL;
+	node = NODE(n);
+	node->cgroup = cgroup;
+	node->competing = node->orders = node->found = 0;
+	node->refs = 1;
+	node->depth = NODE(above)->depth + 1;
+	NODE(above)->refs++;
+	member = MEMBER(GROUP_MEMBER(n & (GROUP_NODES - 1)));
+	member->parent = above;
+	member->weight = weight;
+	member->leaves = 0;
+	return n;
+}
+
+static __always_inline void group_set_node_weight(u32 n, u32 weight)
+{
+	set_member_weight(GROUP_MEMBER(n & (GROUP_NODES - 1)), weight);
+	tree_changed();
+}
+
+static __always_inline void group_set_weight(u32 task, u32 weight)
+{
+	set_member_weight(task, weight);
+	if (TREE->grown)
+		tree_changed();
+}
+
+/* A task, in whatever state, is in this node from now on; nowhere if that is NIL. */
+policy_fn u32 group_place(u32 task, u32 n)
+{
+	struct group_member __arena *member = MEMBER(task);
+	u32 before = member->parent, leaves = member->leaves;
+
+	if (before == n)
+		return 0;
+	if (leaves)
+		count_leaves(task, -1);
+	member->parent = n;
+	if (n != NIL)
+		NODE(n)->refs++;
+	if (leaves)
+		count_leaves(task, 1);
+	if (before != NIL)
+		group_release(before);
+	tree_changed();
+	return 0;
+}
+
+#endif

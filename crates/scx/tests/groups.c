@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The tree of cgroups without a kernel: reads changes from stdin, one a line, as the framework would make
+ * them, and prints what tasks count for.
+ *
+ *   i CPUS                  before all others
+ *   n NODE PARENT WEIGHT    a node comes; 0 is the root
+ *   x NODE                  it goes
+ *   u NODE WEIGHT           its weight
+ *   a TASK NODE WEIGHT      a task comes
+ *   r TASK                  it goes, blocked
+ *   j TASK, p TASK          it is runnable, or no longer
+ *   m TASK NODE             it moves
+ *   s TASK WEIGHT           its weight
+ *   q                       tells everybody who has not seen the last change, and prints what the
+ *                           runnable tasks were told: TASK WEIGHT; then a line "end"
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "../src/bpf/policy.h"
+
+#define TREE (&the_tree)
+#define GROUP_MEMORY static struct group_tree the_tree;
+
+#include "../src/bpf/group.h"
+
+static u32 told[POLICY_TASKS], nodes[GROUP_NODES];
+
+static void tell(u32 task)
+{
+	told[task] = group_weight(task, told[task]);
+}
+
+static void tell_all(void)
+{
+	u32 i;
+
+	for (i = 0; i < TREE->runnable; i++)
+		tell(TREE->list[i]);
+}
+
+/* After a change of a member. */
+static void make_room(u32 member)
+{
+	if (makes_coarser(member))
+		tell_all();
+}
+
+static void print(void)
+{
+	u32 task, i;
+
+	while ((task = group_unseen()) != NIL)
+		tell(task);
+	for (i = 0; i < TREE->runnable; i++)
+		printf("%u %u\n", TREE->list[i], told[TREE->list[i]]);
+	printf("end\n");
+}
+
+static void add_node(u32 id, u32 parent, u32 weight)
+{
+	nodes[id] = group_add_node(nodes[parent], weight, id);
+	policy_assert(nodes[id] != NIL);
+	make_room(GROUP_MEMBER(nodes[id]));
+}
+
+static void change_task(char verb, u32 task, u32 second, u32 third)
+{
+	switch (verb) {
+	case 'a':
+		TREE->members[task].parent = NIL;
+		group_place(task, nodes[second]);
+		group_set_weight(task, third);
+		break;
+	case 'r': group_place(task, NIL); break;
+	case 'j': group_join(task); break;
+	case 'p': group_part(task); break;
+	case 'm': group_place(task, nodes[second]); break;
+	case 's': group_set_weight(task, second); break;
+	}
+	make_room(task);
+	tell(task);
+}
+
+static void change(char verb, u32 first, u32 second, u32 third)
+{
+	switch (verb) {
+	case 'i':
+		group_init(first);
+		TREE->grown = true;
+		TREE->scale = GROUP_SCALE;
+		break;
+	case 'n': add_node(first, second, third); break;
+	case 'x': group_release(nodes[first]); break;
+	case 'u':
+		group_set_node_weight(nodes[first], second);
+		make_room(GROUP_MEMBER(nodes[first]));
+		break;
+	case 'q': print(); break;
+	default: change_task(verb, first, second, third);
+	}
+}
+
+int main(void)
+{
+	char line[80], verb;
+	u32 numbers[3];
+
+	while (fgets(line, sizeof(line), stdin)) {
+		if (sscanf(line, "%c %u %u %u", &verb, &numbers[0], &numbers[1], &numbers[2]) < 1)
+			return 2;
+		change(verb, numbers[0], numbers[1], numbers[2]);
+	}
+	return 0;
+}
