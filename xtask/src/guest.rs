@@ -10,6 +10,7 @@ use anyhow::Result;
 mod attack;
 mod cost;
 mod flood;
+mod groups;
 mod hogs;
 mod ideal;
 mod loads;
@@ -34,6 +35,8 @@ pub(crate) enum Guest {
     Probes(probes::Args),
     /// Is one of them.
     Probe(probes::ProbeArgs),
+    /// Runs hogs in trees of cgroups under schedulers, and prints what they received and were due.
+    Groups(groups::Args),
     /// Loads policies, and tells what that takes.
     Loads(loads::Args),
     /// Measures what schedulers cost.
@@ -61,6 +64,7 @@ impl Guest {
             Guest::Mix(args) => args.execute(),
             Guest::Probes(args) => args.execute(),
             Guest::Probe(args) => args.execute(),
+            Guest::Groups(args) => args.execute(),
             Guest::Loads(args) => args.execute(),
             Guest::Cost(args) => args.execute(),
             Guest::Stress(args) => args.execute(),

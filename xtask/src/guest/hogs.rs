@@ -19,6 +19,7 @@ pub(crate) fn hog() -> ! {
 }
 
 /// Hogs that wait to be started together; killed when dropped.
+#[derive(Default)]
 pub(crate) struct Hogs(Vec<Child>);
 
 impl Hogs {

@@ -134,10 +134,10 @@ impl Args {
 /// The scheduler that schedules, and its command line. To load one takes longer than many a
 /// measurement.
 #[derive(Default)]
-struct Loaded(Option<(String, Scheduler)>);
+pub(super) struct Loaded(Option<(String, Scheduler)>);
 
 impl Loaded {
-    fn load(&mut self, command_line: &str) -> Result<&mut Scheduler> {
+    pub(super) fn load(&mut self, command_line: &str) -> Result<&mut Scheduler> {
         if self.0.as_ref().is_none_or(|(loaded, _)| loaded != command_line) {
             std::mem::take(self).stop()?;
             self.0 = Some((command_line.to_string(), Scheduler::start(command_line)?));
@@ -146,7 +146,7 @@ impl Loaded {
         Ok(scheduler)
     }
 
-    fn stop(self) -> Result<()> {
+    pub(super) fn stop(self) -> Result<()> {
         self.0.map_or(Ok(()), |(command_line, scheduler)| {
             scheduler.stop().with_context(|| format!("at the end of {command_line}"))
         })

@@ -7,9 +7,8 @@
  * 1024. In cgroup v1, cpu.shares are told on the same scale.
  *
  * A task is runnable in the tree from its enqueue until it sleeps and the policy serves it no longer
- * (turns.h): what a sleeper is paid is its cgroup's. It
- * is told what it counts for before it joins the policy, and after a change within a few picks: each
- * looks at PATROL tasks.
+ * (turns.h): what a sleeper is paid is its cgroup's. It is told what it counts for before it joins the
+ * policy, and after a change within a few picks: each looks at PATROL tasks.
  *
  * Known limits: a change of cpu.idle is seen at once where the kernel has ops.cgroup_set_idle (from 6.19
  * on), else when the scheduler is loaded. cpu.max is not enforced.
@@ -150,8 +149,8 @@ static void group_grow(void)
 	tree->grown = true;
 	tree->scale = GROUP_SCALE;
 	bpf_for(id, 0, MAX_TASKS) {
-		if (slots[id].state == TASK_WAITING || slots[id].state == TASK_RUNNING ||
-		    slots[id].state == TASK_AWAY) {
+		if (slots[id].state > TASK_BLOCKED ||
+		    (slots[id].state == TASK_BLOCKED && turns_is_queued(id))) {
 			group_join(id);
 			makes_coarser(id);
 		}

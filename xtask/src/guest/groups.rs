@@ -1,0 +1,438 @@
+//! Trees of cgroups with hogs in them, and what each scheduler makes of them, beside the exact ideal.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use prorata::Weight;
+use prorata::hierarchy::{Hierarchy, Place};
+
+use super::hogs::Hogs;
+use super::mixes::Loaded;
+use super::system;
+use super::trace::{self, Switch};
+
+const CGROUPS: &str = "/sys/fs/cgroup";
+/// So long after a change shares must be right again.
+const SETTLED: Duration = Duration::from_millis(50);
+/// What a quantum is, in µs.
+const QUANTUM_US: f64 = 5000.0;
+
+/// A cgroup: cpu.weight, hogs in it, cgroups in it.
+struct Group {
+    weight: u32,
+    hogs: usize,
+    below: &'static [Group],
+}
+
+const fn group(weight: u32, hogs: usize) -> Group {
+    Group { weight, hogs, below: &[] }
+}
+
+/// What happens to the first cgroup in the middle of a measurement.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Nothing,
+    /// It gets another weight.
+    Weight(u32),
+    /// The last of its hogs goes to the cgroup behind it.
+    Move,
+    /// From the start, a storm of short processes in a cgroup of weight 100 beside it.
+    Storm,
+}
+
+struct Case {
+    name: &'static str,
+    groups: &'static [Group],
+    change: Change,
+}
+
+const fn case(name: &'static str, groups: &'static [Group]) -> Case {
+    Case { name, groups, change: Change::Nothing }
+}
+
+const CASES: &[Case] = &[
+    case("100x1, 100x4", &[group(100, 1), group(100, 4)]),
+    case("300x2, 200x2, 100x2", &[group(300, 2), group(200, 2), group(100, 2)]),
+    case("100x1, 100x1, 100x1", &[group(100, 1), group(100, 1), group(100, 1)]),
+    case("200x1, 100x8", &[group(200, 1), group(100, 8)]),
+    case("1000x1, 100x4, 100x1", &[group(1000, 1), group(100, 4), group(100, 1)]),
+    case("100x1, 100x10, 100x100", &[group(100, 1), group(100, 10), group(100, 100)]),
+    case(
+        "100{300x2, 100{100x1, 200x2}}, 200x3",
+        &[
+            Group {
+                weight: 100,
+                hogs: 0,
+                below: &[
+                    group(300, 2),
+                    Group { weight: 100, hogs: 0, below: &[group(100, 1), group(200, 2)] },
+                ],
+            },
+            group(200, 3),
+        ],
+    ),
+    Case {
+        name: "100x2, 100x3; the first becomes 300",
+        groups: &[group(100, 2), group(100, 3)],
+        change: Change::Weight(300),
+    },
+    Case {
+        name: "200x3, 100x2; one moves",
+        groups: &[group(200, 3), group(100, 2)],
+        change: Change::Move,
+    },
+    Case { name: "100x1, 100 forks", groups: &[group(100, 1)], change: Change::Storm },
+];
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Seconds of each measurement.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// A scheduler's command line, or `eevdf`; may be repeated.
+    #[arg(long = "under", required = true)]
+    schedulers: Vec<String>,
+    /// Only cases whose name begins so; may be repeated.
+    #[arg(long = "case")]
+    cases: Vec<String>,
+    /// Fail if a cgroup is further than this from its due, in per mille, or more than a quantum for each
+    /// of its hogs.
+    #[arg(long)]
+    error: Option<u32>,
+}
+
+impl Args {
+    pub(crate) fn execute(self) -> Result<ExitCode> {
+        system::become_real_time()?;
+        let cpus = thread::available_parallelism()?.get();
+        let wanted = |case: &&Case| {
+            self.cases.is_empty() || self.cases.iter().any(|name| case.name.starts_with(name))
+        };
+        let mut loaded = Loaded::default();
+        for scheduler in &self.schedulers {
+            for case in CASES.iter().filter(wanted) {
+                let what = format!("{} under {scheduler}", case.name);
+                let report = self.measure(case, scheduler, cpus, &mut loaded).context(what)?;
+                report.print(cpus, case, scheduler);
+                let limit = self.error.map_or(f64::INFINITY, |error| f64::from(error) / 1000.0);
+                ensure!(
+                    report.within(limit),
+                    "{}: a cgroup is {:.2} % off",
+                    case.name,
+                    report.worst_group() * 100.0
+                );
+            }
+        }
+        loaded.stop()?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn measure(
+        &self,
+        case: &Case,
+        scheduler: &str,
+        cpus: usize,
+        loaded: &mut Loaded,
+    ) -> Result<Report> {
+        let scheduler = loaded.load(scheduler)?;
+        let mut tree = Tree::new(case)?;
+        thread::sleep(Duration::from_millis(300));
+        trace::start()?;
+        tree.hogs.start();
+        let length = Duration::from_secs(self.seconds) / 2;
+        let mut spans = vec![Span::begin(&tree, cpus)];
+        thread::sleep(length);
+        spans[0].end_us = system::monotonic_us();
+        tree.change(case.change)?;
+        thread::sleep(SETTLED);
+        spans.push(Span::begin(&tree, cpus));
+        thread::sleep(length);
+        spans[1].end_us = system::monotonic_us();
+        trace::stop()?;
+        // Reading the trace takes its time; hogs would go on meanwhile.
+        let pids = tree.hogs.pids();
+        drop(tree);
+        let switches = trace::read()?;
+        scheduler.goes_on()?;
+        let whole_machine = case.change == Change::Storm;
+        let spans = spans.iter().map(|span| span.service(&switches, &pids, cpus, whole_machine));
+        Ok(Report { spans: spans.collect() })
+    }
+}
+
+/// A cgroup of the measurement.
+struct Node {
+    path: PathBuf,
+    place: Place,
+}
+
+/// cgroups with hogs in them; they go when it is dropped.
+struct Tree {
+    ideal: Hierarchy,
+    nodes: Vec<Node>,
+    /// By hog.
+    places: Vec<Place>,
+    hogs: Hogs,
+    storm: Option<Child>,
+}
+
+impl Tree {
+    fn new(case: &Case) -> Result<Tree> {
+        let hogs = Hogs::new(&vec![0; case.groups.iter().map(hogs_of).sum()])?;
+        let (ideal, nodes, places) = (Hierarchy::new(), Vec::new(), Vec::new());
+        let mut tree = Tree { ideal, nodes, places, hogs, storm: None };
+        tree.add(case.groups, PathBuf::from(CGROUPS), Hierarchy::ROOT)?;
+        if case.change == Change::Storm {
+            tree.start_storm()?;
+        }
+        Ok(tree)
+    }
+
+    fn add(&mut self, groups: &[Group], above: PathBuf, parent: Place) -> Result<()> {
+        let controls = above.join("cgroup.subtree_control");
+        fs::write(&controls, "+cpu").with_context(|| format!("no cpu controller: {controls:?}"))?;
+        for group in groups {
+            let node = self.add_node(group.weight, &above, parent)?;
+            for _ in 0..group.hogs {
+                let pid = self.hogs.pids()[self.places.len()];
+                fs::write(self.nodes[node].path.join("cgroup.procs"), pid.to_string())?;
+                let place = self.ideal.add(self.nodes[node].place, Weight::ONE);
+                self.ideal.set_width(place, 1);
+                self.places.push(place);
+            }
+            if !group.below.is_empty() {
+                self.add(group.below, self.nodes[node].path.clone(), self.nodes[node].place)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_node(&mut self, weight: u32, above: &std::path::Path, parent: Place) -> Result<usize> {
+        let path = above.join(format!("measured-{}", self.nodes.len()));
+        fs::create_dir(&path).with_context(|| format!("cannot make {path:?}"))?;
+        fs::write(path.join("cpu.weight"), weight.to_string())?;
+        let weight = Weight::new(weight).context("a weight is above 0")?;
+        let place = self.ideal.add(parent, weight);
+        self.nodes.push(Node { path, place });
+        Ok(self.nodes.len() - 1)
+    }
+
+    /// A shell that forks and forks, in a cgroup of its own; several of its processes are runnable at
+    /// nearly all times.
+    fn start_storm(&mut self) -> Result<()> {
+        let node = self.add_node(100, CGROUPS.as_ref(), Hierarchy::ROOT)?;
+        let place = self.ideal.add(self.nodes[node].place, Weight::ONE);
+        self.ideal.set_width(place, 64);
+        let script = "echo 0 >$0/cgroup.procs
+            for n in 1 2 3 4 5 6 7 8; do (while :; do (:); (:) & done) & done; wait";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).arg(&self.nodes[node].path).stdin(Stdio::null());
+        self.storm = Some(shell.spawn().context("cannot start a shell")?);
+        Ok(())
+    }
+
+    fn change(&mut self, change: Change) -> Result<()> {
+        let first = &self.nodes[0];
+        match change {
+            Change::Nothing | Change::Storm => {}
+            Change::Weight(weight) => {
+                fs::write(first.path.join("cpu.weight"), weight.to_string())?;
+                let weight = Weight::new(weight).context("a weight is above 0")?;
+                self.ideal.set_weight(first.place, weight);
+            }
+            Change::Move => {
+                let hog = self.ideal.leaves(first.place) as usize - 1;
+                let pid = self.hogs.pids()[hog];
+                fs::write(self.nodes[1].path.join("cgroup.procs"), pid.to_string())?;
+                self.ideal.move_to(self.places[hog], self.nodes[1].place);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn hogs_of(group: &Group) -> usize {
+    group.hogs + group.below.iter().map(hogs_of).sum::<usize>()
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        for node in self.nodes.iter().rev() {
+            // What is left over is told by the next case, which cannot make its cgroups.
+            let _ = fs::write(node.path.join("cgroup.kill"), "1");
+        }
+        if let Some(mut storm) = self.storm.take() {
+            let _ = storm.wait();
+        }
+        self.hogs = Hogs::default();
+        for node in self.nodes.iter().rev() {
+            while fs::read_to_string(node.path.join("cgroup.events"))
+                .is_ok_and(|events| events.contains("populated 1"))
+            {
+                thread::sleep(Duration::from_millis(5));
+            }
+            let _ = fs::remove_dir(&node.path);
+        }
+    }
+}
+
+/// A time in which nothing changes.
+struct Span {
+    begin_us: u64,
+    end_us: u64,
+    /// By hog, in cpus.
+    due: Vec<f64>,
+    /// By hog: the cgroups that it is in, the innermost first.
+    within: Vec<Vec<usize>>,
+    groups: usize,
+}
+
+impl Span {
+    fn begin(tree: &Tree, cpus: usize) -> Span {
+        let rates = tree.ideal.rates(cpus);
+        let within = |&hog: &Place| {
+            let number = |place| tree.nodes.iter().position(|node| node.place == place);
+            tree.ideal.ancestors(hog).filter_map(number).collect()
+        };
+        Span {
+            begin_us: system::monotonic_us(),
+            end_us: 0,
+            due: tree.places.iter().map(|&place| rates.of(place).in_cpus()).collect(),
+            within: tree.places.iter().map(within).collect(),
+            groups: tree.nodes.len(),
+        }
+    }
+
+    /// What hogs and cgroups received and were due. What else runs on the machine takes from all hogs
+    /// alike, unless the `whole_machine` is due to them and others.
+    fn service(
+        &self,
+        switches: &[Switch],
+        pids: &[u32],
+        cpus: usize,
+        whole_machine: bool,
+    ) -> Service {
+        let received = received(switches, pids, cpus, self.begin_us, self.end_us);
+        let length = (self.end_us - self.begin_us) as f64;
+        let all = if whole_machine { 1.0 } else { received.iter().sum::<f64>() / length };
+        let in_all = if whole_machine { 1.0 } else { self.due.iter().sum() };
+        let task = |hog: usize| Part {
+            received: received[hog] / length,
+            due: self.due[hog] / in_all * all,
+            hogs: 1,
+        };
+        let tasks: Vec<Part> = (0..pids.len()).map(task).collect();
+        let mut groups = vec![Part::default(); self.groups];
+        for (hog, within) in self.within.iter().enumerate() {
+            for &group in within {
+                groups[group].received += tasks[hog].received;
+                groups[group].due += tasks[hog].due;
+                groups[group].hogs += 1;
+            }
+        }
+        groups.retain(|group| group.hogs > 0);
+        Service { tasks, groups, length_us: length }
+    }
+}
+
+/// The time in µs that each task had a cpu in this span.
+fn received(
+    switches: &[Switch],
+    pids: &[u32],
+    cpus: usize,
+    begin_us: u64,
+    end_us: u64,
+) -> Vec<f64> {
+    let mut received = vec![0.0; pids.len()];
+    let mut running: Vec<Option<(usize, u64)>> = vec![None; cpus];
+    let mut account = |run: Option<(usize, u64)>, until_us: u64| {
+        if let Some((hog, since_us)) = run {
+            received[hog] += until_us.min(end_us).saturating_sub(since_us.max(begin_us)) as f64;
+        }
+    };
+    for switch in switches {
+        account(running[switch.cpu].take(), switch.at_us);
+        let hog = pids.iter().position(|&pid| pid == switch.to);
+        running[switch.cpu] = hog.map(|hog| (hog, switch.at_us));
+    }
+    running.into_iter().for_each(|run| account(run, end_us));
+    received
+}
+
+/// Cpus that a hog or cgroup received in the mean, and was due.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    received: f64,
+    due: f64,
+    hogs: usize,
+}
+
+impl Part {
+    fn error(self) -> f64 {
+        (self.received / self.due - 1.0).abs()
+    }
+}
+
+struct Service {
+    tasks: Vec<Part>,
+    groups: Vec<Part>,
+    length_us: f64,
+}
+
+struct Report {
+    spans: Vec<Service>,
+}
+
+impl Report {
+    fn worst_group(&self) -> f64 {
+        let groups = self.spans.iter().flat_map(|span| &span.groups);
+        groups.map(|part| part.error()).fold(0.0, f64::max)
+    }
+
+    /// True if no cgroup is further from its due than the limit and a quantum for each of its hogs.
+    fn within(&self, limit: f64) -> bool {
+        self.spans.iter().all(|span| {
+            span.groups.iter().all(|part| {
+                let quanta = part.hogs as f64 * QUANTUM_US / span.length_us;
+                (part.received - part.due).abs() <= limit * part.due + quanta
+            })
+        })
+    }
+
+    /// A row of a table in Markdown.
+    fn print(&self, cpus: usize, case: &Case, scheduler: &str) {
+        let worst = |parts: fn(&Service) -> &Vec<Part>| {
+            let all = self.spans.iter().flat_map(parts);
+            all.map(|part| part.error()).fold(0.0, f64::max) * 100.0
+        };
+        let quantum = |span: &Service| {
+            let least = span.tasks.iter().map(|task| task.due).fold(f64::INFINITY, f64::min);
+            QUANTUM_US / (least * span.length_us) * 100.0
+        };
+        let spans: Vec<String> = self.spans.iter().map(Service::groups_of_machine).collect();
+        println!(
+            "| {cpus} | {} | {scheduler} | {} | {:.2} % | {:.2} % | {:.2} % |",
+            case.name,
+            spans.join("; "),
+            worst(|span| &span.groups),
+            worst(|span| &span.tasks),
+            self.spans.iter().map(quantum).fold(0.0, f64::max),
+        );
+    }
+}
+
+impl Service {
+    /// Each cgroup's part of what all received, and in brackets what was due.
+    fn groups_of_machine(&self) -> String {
+        let parts: Vec<String> = self
+            .groups
+            .iter()
+            .map(|part| format!("{:.3} ({:.3})", part.received, part.due))
+            .collect();
+        parts.join(" ")
+    }
+}
