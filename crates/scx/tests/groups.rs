@@ -6,12 +6,13 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 
 use prorata::hierarchy::{Hierarchy, Place};
 use prorata::{Weight, weights};
+
+mod native;
 
 /// Changes in a history; after every [`LOOK`]th, what tasks were told is compared.
 const HISTORY: usize = 1_000;
@@ -245,30 +246,11 @@ fn wrong_rate(told: &[(usize, u32)], rates: &[(usize, f64)], cpus: usize) -> Opt
     })
 }
 
-/// Compiled once for all tests.
-fn program() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(compile)
-}
-
-fn compile() -> PathBuf {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("groups");
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let status = Command::new(&compiler)
-        .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"])
-        .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/groups.c"))
-        .arg("-o")
-        .arg(&program)
-        .status()
-        .unwrap_or_else(|error| panic!("cannot start the C compiler {compiler:?}: {error}"));
-    assert!(status.success(), "group.h does not compile natively");
-    program
-}
+const SANITIZED: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
 /// The histories of these seeds; an error names the first difference. The kernel's tree has `more` cpus.
 fn compare(seeds: std::ops::Range<u64>, more: usize) -> Result<(), String> {
-    let program = program();
+    let program = native::build("groups.c", "group.h", SANITIZED);
     for seed in seeds {
         let mut world = World::new(seed);
         let cpus = world.cpus + more;
@@ -279,7 +261,7 @@ fn compare(seeds: std::ops::Range<u64>, more: usize) -> Result<(), String> {
                 world.look();
             }
         }
-        let told = told(program, &world.changes);
+        let told = told(&program, &world.changes);
         for (look, (told, rates)) in told.iter().zip(&world.rates).enumerate() {
             assert_eq!(told.len(), rates.len(), "seed {seed}, look {look}");
             if let Some(wrong) = wrong_rate(told, rates, world.cpus) {
