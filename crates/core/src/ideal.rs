@@ -186,6 +186,10 @@ impl ServiceError {
         ServiceError((ns as i128) << 64)
     }
 
+    pub(crate) const fn plus(self, other: ServiceError) -> ServiceError {
+        ServiceError(self.0 + other.0)
+    }
+
     /// An error in units of 2^−64 ns.
     pub(crate) const fn from_raw(error: i128) -> ServiceError {
         ServiceError(error)
@@ -381,6 +385,26 @@ impl ServiceErrors {
         self.readjust();
     }
 
+    /// The error of `task` is `kept` from now on; the runnable tasks that are not capped share the rest
+    /// of it in proportion to their weights, if there are any.
+    pub(crate) fn share_out(&mut self, task: TaskId, kept: ServiceError) {
+        self.settle(self.now_ns);
+        let error = self.error_now(task);
+        if self.shared.cpus > 0 {
+            let each = (error.0 - kept.0) / i128::from(self.shared.weight);
+            self.virtual_since = self.virtual_since.wrapping_add_signed(-each);
+            self.virtual_now = self.virtual_since;
+        }
+        let shared = self.error_now(task);
+        let known = &mut self.tasks[task.index()];
+        known.line = known.line.wrapping_add(kept.0 - shared.0);
+    }
+
+    /// True if `task` is runnable and entitled to a whole cpu.
+    pub(crate) fn is_capped(&self, task: TaskId) -> bool {
+        self.tasks[task.index()].mode() == Mode::Capped
+    }
+
     /// `task` has `weight` from now on.
     pub fn set_weight(&mut self, task: TaskId, weight: Weight, now_ns: Nanos) {
         let mode = self.tasks[task.index()].mode();
@@ -456,7 +480,8 @@ impl ServiceErrors {
         ((ideal + (1 << 63)) >> 64) as Nanos
     }
 
-    fn error_now(&self, task: TaskId) -> ServiceError {
+    /// Its error at the latest time asked for.
+    pub(crate) fn error_now(&self, task: TaskId) -> ServiceError {
         self.tasks[task.index()].error(self.now_ns, self.virtual_now)
     }
 
@@ -472,7 +497,7 @@ impl ServiceErrors {
         assert!(now_ns > self.now_ns, "time goes backwards: {now_ns} after {}", self.now_ns);
         self.now_ns = now_ns;
         let elapsed = u128::from(now_ns - self.since_ns) * u128::from(self.shared.cpus);
-        self.virtual_now = self.virtual_since + ratio(elapsed, self.shared.weight);
+        self.virtual_now = self.virtual_since.wrapping_add(ratio(elapsed, self.shared.weight));
     }
 
     /// The runnable set changes at `now_ns`: what follows has other rates.

@@ -33,6 +33,7 @@ extern crate alloc;
 pub mod central;
 pub mod checked;
 pub mod effective;
+pub mod exchange;
 pub mod fluid;
 pub mod hierarchy;
 pub mod ideal;
@@ -45,7 +46,8 @@ pub mod virtual_time;
 pub mod weights;
 
 pub use checked::Checked;
-pub use policy::{CpuId, Nanos, Policy, Setup, Sleepers, TaskId, Weight};
+pub use exchange::Exchange;
+pub use policy::{CpuId, Nanos, Policy, Reweighing, Setup, Sleepers, TaskId, Weight};
 pub use turns::Turns;
 
 /// The example of the README compiles and holds.

@@ -221,6 +221,16 @@ pub enum Sleepers {
     Turns,
 }
 
+/// What becomes of what a task is due when its weight changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reweighing {
+    /// What the policy's paper says: in most a change is a departure and an arrival.
+    Paper,
+    /// It stays due: tasks [exchange turns](crate::Exchange).
+    #[default]
+    Exchange,
+}
+
 /// What every policy is built with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
@@ -232,14 +242,16 @@ pub struct Setup {
     pub seed: u64,
     /// What becomes of tasks that sleep, unless the policy's options say otherwise.
     pub sleepers: Sleepers,
+    /// What becomes of tasks whose weights change, unless the policy's options say otherwise.
+    pub reweighing: Reweighing,
 }
 
 impl Setup {
     /// The largest number of cpus.
     pub const MAX_CPUS: usize = 1 << 16;
 
-    /// A setup for `cpus` cpus and quanta of `quantum_ns`, with seed 0 and
-    /// sleepers as in the policies' papers.
+    /// A setup for `cpus` cpus and quanta of `quantum_ns`, with seed 0, sleepers as in the policies'
+    /// papers, and turns that are exchanged when weights change.
     ///
     /// # Panics
     /// When `cpus` is 0 or above [`Setup::MAX_CPUS`], or `quantum_ns` is 0.
@@ -247,6 +259,7 @@ impl Setup {
     pub fn new(cpus: usize, quantum_ns: Nanos) -> Setup {
         assert!((1..=Setup::MAX_CPUS).contains(&cpus), "1..=65536 cpus, not {cpus}");
         assert!(quantum_ns > 0, "a quantum takes time");
-        Setup { cpus, quantum_ns, seed: 0, sleepers: Sleepers::Paper }
+        let (sleepers, reweighing) = (Sleepers::Paper, Reweighing::Exchange);
+        Setup { cpus, quantum_ns, seed: 0, sleepers, reweighing }
     }
 }

@@ -23,7 +23,8 @@
 //! * A task is in the policy's queue while it wants a cpu, *and while its credit has room for pay*,
 //!   also when it sleeps: for a whole turn where turns are counted on one cpu, else for any. If the
 //!   policy picks it while it sleeps, the turn is **consumed**: charged, nobody runs, a quantum is
-//!   added to its credit, and the cpu picks again. If the policy picks it while it runs on credit, this run continues as the turn.
+//!   added to its credit, and the cpu picks again. If the policy picks it while it runs on credit,
+//!   this run continues as the turn.
 //! * A task that sleeps leaves the policy's queue when its credit has no room. It joins again when it
 //!   wakes; where there must be room for a whole turn, when there is: so nothing lapses, and a task that
 //!   sleeps and wakes often and runs for moments costs the policy nothing. (On several cpus the weights

@@ -19,7 +19,8 @@ pub(crate) struct Args {
     /// The workload: TOML of our own (.toml), rt-app's JSON (.json), or a recording by perf sched.
     workload: PathBuf,
     /// The policies: names from `prorata policies`, with options as NAME:KEY=VALUE,… Every one has
-    /// sleepers=turns (the default) and sleepers=paper.
+    /// sleepers=turns (the default) and sleepers=paper, reweighing=exchange (the default) and
+    /// reweighing=paper.
     #[arg(long, value_name = "POLICY,…")]
     policies: Option<String>,
     #[command(flatten)]

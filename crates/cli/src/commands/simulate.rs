@@ -30,7 +30,8 @@ pub(crate) struct Args {
     workload: Option<PathBuf>,
     /// The policy: a name from `prorata policies`, with options as NAME:KEY=VALUE,… Every one has
     /// sleepers=turns (a task that wakes uses the turns that it slept through, at once; the
-    /// default) and sleepers=paper (as its paper says).
+    /// default) and sleepers=paper (as its paper says), reweighing=exchange (a task whose weight
+    /// changes stays due what it is; the default) and reweighing=paper.
     #[arg(long, default_value = "gr3")]
     policy: String,
     /// Weights of tasks that are always runnable: W,W,… or @FILE with one weight a line.

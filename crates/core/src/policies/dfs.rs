@@ -113,6 +113,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "log N", insert: "P log N", remove: "P log N" },
     multiprocessor: true,
     work_conserving: false,
+    by_weight: true,
     payment: Payment::USE,
     options: &[
         TIES_OPTION,

@@ -33,6 +33,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "1", insert: "1", remove: "1" },
     multiprocessor: false,
     work_conserving: true,
+    by_weight: true,
     payment: Payment::USE,
     options: &[],
     build: |setup, _| Ok(Box::new(Drr::new(setup))),

@@ -57,6 +57,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "log N", insert: "log N", remove: "log N" },
     multiprocessor: false,
     work_conserving: true,
+    by_weight: true,
     payment: Payment::USE,
     options: &[
         ("slice", "1", "length of a slice in quanta, 1 to 1000"),

@@ -40,6 +40,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "N", insert: "1", remove: "1" },
     multiprocessor: true,
     work_conserving: true,
+    by_weight: false,
     payment: Payment::USE,
     options: &[],
     build: |setup, _| Ok(Box::new(Linux24::new(setup))),

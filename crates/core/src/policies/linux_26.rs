@@ -40,6 +40,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "1", insert: "1", remove: "1" },
     multiprocessor: false,
     work_conserving: true,
+    by_weight: false,
     payment: Payment::USE,
     options: &[],
     build: |setup, _| Ok(Box::new(Linux26::new(setup))),

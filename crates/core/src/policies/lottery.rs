@@ -34,6 +34,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "log N", insert: "log N", remove: "log N" },
     multiprocessor: true,
     work_conserving: true,
+    by_weight: false,
     payment: Payment::USE,
     options: &[("compensation", "on", "compensation tickets for partial quanta: on or off")],
     build: |setup, options| {

@@ -59,6 +59,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "log N", insert: "P log N", remove: "P log N" },
     multiprocessor: true,
     work_conserving: true,
+    by_weight: true,
     payment: Payment::USE,
     options: &[],
     build: |setup, _| Ok(Box::new(Mfq::new(setup))),

@@ -52,6 +52,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "1", insert: "g", remove: "g" },
     multiprocessor: false,
     work_conserving: true,
+    by_weight: true,
     payment: Payment::USE,
     options: &[],
     build: |setup, _| Ok(Box::new(Qfq::new(setup))),

@@ -20,6 +20,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "1", insert: "1", remove: "1" },
     multiprocessor: true,
     work_conserving: true,
+    by_weight: false,
     payment: Payment::turns(3),
     options: &[],
     build: |setup, _| Ok(Box::new(RoundRobin::new(setup))),

@@ -45,6 +45,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "1", insert: "K", remove: "K" },
     multiprocessor: false,
     work_conserving: true,
+    by_weight: true,
     payment: Payment::turns(3),
     options: &[],
     build: |setup, _| Ok(Box::new(Srr::new(setup))),

@@ -46,6 +46,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "g", insert: "1", remove: "1" },
     multiprocessor: false,
     work_conserving: true,
+    by_weight: true,
     payment: Payment::turns(3),
     options: &[],
     build: |setup, _| Ok(Box::new(Stratified::new(setup))),

@@ -66,6 +66,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "1", insert: "log N", remove: "log N" },
     multiprocessor: false,
     work_conserving: true,
+    by_weight: true,
     payment: Payment::turns(3),
     options: &[],
     build: |setup, _| Ok(Box::new(Vtrr::new(setup))),

@@ -43,6 +43,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "log N", insert: "log N", remove: "log N" },
     multiprocessor: false,
     work_conserving: true,
+    by_weight: true,
     payment: Payment::USE,
     options: &[TIES],
     build: |setup, options| Ok(Box::new(Wf2q::new(setup, Ties::from(options)?))),

@@ -44,6 +44,7 @@ pub(super) const HEAP: Entry = Entry {
     cost: Cost { pick: "log N", insert: "log N", remove: "log N" },
     multiprocessor: false,
     work_conserving: true,
+    by_weight: true,
     payment: Payment::USE,
     options: &[TIES],
     build: |setup, options| Ok(Box::new(Wfq::<Heap<Finish>>::new(setup, Ties::from(options)?))),

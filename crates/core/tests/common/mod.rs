@@ -6,6 +6,7 @@ use prorata::{Policy, TaskId, Weight};
 
 pub(crate) mod machine;
 pub(crate) mod random;
+pub(crate) mod reweighed;
 pub(crate) mod ticks;
 
 /// Length of a quantum: logical, so any will do; a prime shows what should not divide it.

@@ -6,6 +6,7 @@ mod common;
 
 mod control;
 mod fixed;
+mod reweighing;
 mod sleepers;
 mod turmoil;
 mod twins;

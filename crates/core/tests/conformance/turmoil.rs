@@ -133,7 +133,7 @@ pub(crate) fn stir(entry: &Entry, cpus: usize, mix: Mix, steps: usize, seed: u64
     stir_policy(policy, cpus, mix, steps, seed)
 }
 
-fn stir_policy(policy: Watched, cpus: usize, mix: Mix, steps: usize, seed: u64) -> Log {
+pub(crate) fn stir_policy(policy: Watched, cpus: usize, mix: Mix, steps: usize, seed: u64) -> Log {
     let mut world = World {
         policy: policy.patience_quanta(PATIENCE_QUANTA),
         random: Random(seed),
@@ -163,9 +163,9 @@ const ARRIVALS: Mix =
     Mix { tasks: 40, weight_bits: 6, early: 0, blocks: 200, events: 500, reweighs: 0 };
 const INTERACTIVE: Mix =
     Mix { tasks: 20, weight_bits: 6, early: 700, blocks: 500, events: 600, reweighs: 0 };
-const REWEIGHING: Mix =
+pub(crate) const REWEIGHING: Mix =
     Mix { tasks: 15, weight_bits: 6, early: 200, blocks: 50, events: 400, reweighs: 800 };
-const LIMITS: Mix =
+pub(crate) const LIMITS: Mix =
     Mix { tasks: 9, weight_bits: 32, early: 300, blocks: 300, events: 500, reweighs: 300 };
 
 pub(crate) fn all_mixes(entries: &[Entry], steps: usize) {

@@ -117,6 +117,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "1", insert: "P + g", remove: "P + g" },
     multiprocessor: true,
     work_conserving: true,
+    by_weight: true,
     payment: Payment::USE,
     options: &[
         ("t", "20", "quanta after which a cpu looks around (if not given: P if that is more)"),

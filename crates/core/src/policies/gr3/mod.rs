@@ -69,6 +69,8 @@
 //!   They stand for long, and a task that comes and goes is given quanta again and again: in three
 //!   mixes of hogs on 4 cpus in the kernel they lagged 44, 69 and 12 ms with it, 10.5, 8.5 and 10.4
 //!   without. It is an option (`arrival=frontlog`, rounded down).
+//! * A change of weight is a departure and an arrival, and a task may starve if it is given another
+//!   weight often: [`Exchange`](crate::Exchange) mends that, for other policies too.
 //! * A queue that nothing was chosen from since it was empty is readjusted at its first `pick`, and
 //!   every ring is then in order of arrival.
 //!
@@ -108,6 +110,7 @@ pub(super) const ENTRY: Entry = Entry {
     cost: Cost { pick: "1", insert: "g", remove: "g" },
     multiprocessor: true,
     work_conserving: true,
+    by_weight: true,
     payment: Payment::turns(3),
     options: &[
         (
