@@ -117,7 +117,8 @@ Times are virtual: QEMU -icount, where an instruction takes 4 ns for shares and 
 that a busy host changes nothing; all schedulers in one boot for each number of cpus. The lag is the
 furthest that a hog was behind its ideal (GMS) at any time, from the kernel's trace of switches; the
 share error is the largest relative one at the end. Shares cannot be told better than by a quantum:
-the last column says what 5 ms are of the lightest hog's service. Tasks that sleep wake every so many
+the last column says what 5 ms are of the lightest hog's service. Hogs have run for half a second then, in
+which they use the two or three turns that they slept through before. Tasks that sleep wake every so many
 ms and then compute for so long, each with a phase of its own; hogs' times are parts of their mean. A
 switch is one of a ping-pong over pipes, pinned to a cpu, system calls included; a turn is the end of a slice
 among so many hogs of nice 0 to 9, from the last instruction of one hog to the first of the next;

@@ -158,6 +158,10 @@ fn run(mix: &Mix, scheduler: &mut Scheduler, cpus: usize, length: Duration) -> R
     share(&nice_values, scheduler, cpus, length)
 }
 
+/// A hog has slept before it starts: until then it uses the turns that it slept through, which are the
+/// same for light ones and heavy ones.
+const SETTLING: Duration = Duration::from_millis(500);
+
 /// What hogs of these nice values receive.
 pub(super) fn share(
     nice_values: &[i32],
@@ -169,6 +173,7 @@ pub(super) fn share(
     thread::sleep(Duration::from_millis(300));
     trace::start()?;
     hogs.start();
+    thread::sleep(SETTLING);
     let from_us = system::monotonic_us();
     thread::sleep(length);
     trace::stop()?;
