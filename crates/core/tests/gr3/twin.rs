@@ -353,6 +353,24 @@ impl Twin {
         }
     }
 
+    fn stays_in_its_group(&self, task: usize, weight: u32) -> bool {
+        let mut changed = self.clone();
+        changed.tasks[task].weight = weight;
+        let place = |twin: &Twin| (order_of(&twin.effective(task)), twin.exceeds(task));
+        place(self) == place(&changed)
+    }
+
+    fn reweigh_in_place(&mut self, task: usize, weight: u32) {
+        if self.exceeds(task) || self.tasks[task].pending {
+            self.tasks[task].weight = weight;
+        } else {
+            self.change(|twin| twin.tasks[task].weight = weight);
+        }
+        if self.cpus.len() > 1 && !self.fresh {
+            self.readjust();
+        }
+    }
+
     fn queued(&self) -> Vec<usize> {
         (0..self.tasks.len()).filter(|&task| self.tasks[task].queued).collect()
     }
@@ -547,6 +565,10 @@ impl Policy for Twin {
         let index = task.index();
         let queued = self.tasks[index].queued;
         if weight.get() == self.tasks[index].weight {
+            return;
+        }
+        if queued && self.stays_in_its_group(index, weight.get()) {
+            self.reweigh_in_place(index, weight.get());
             return;
         }
         if queued {

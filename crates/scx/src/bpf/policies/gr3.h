@@ -855,16 +855,37 @@ static __always_inline void credit(struct policy_task __arena *task)
 	task->deficit = deficit < 2 * one ? deficit : 2 * one - 1;
 }
 
+/* A task of this weight is queued now. */
+static __always_inline void count_weight(u32 weight)
+{
+	u32 class = ilog2(weight) & 31;
+
+	STATE->class_count[class]++;
+	STATE->class_weight[class] += weight;
+	STATE->class_present |= 1u << class;
+	STATE->count++;
+	STATE->load += weight;
+}
+
+/* A task of this weight is queued no longer. */
+static __always_inline void uncount_weight(u32 weight)
+{
+	u32 class = ilog2(weight) & 31;
+
+	STATE->class_count[class]--;
+	STATE->class_weight[class] -= weight;
+	if (!STATE->class_count[class])
+		STATE->class_present &= ~(1u << class);
+	STATE->count--;
+	STATE->load -= weight;
+}
+
 static __always_inline void arrive(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
 	u32 class = ilog2(task->weight) & 31;
 
-	STATE->class_count[class]++;
-	STATE->class_weight[class] += task->weight;
-	STATE->class_present |= 1u << class;
-	STATE->count++;
-	STATE->load += task->weight;
+	count_weight(task->weight);
 	task->arrival = STATE->arrivals++;
 	task->capped = above_cap(task->weight);
 	if (STATE->fresh || STATE->cap_feasible != CAP_NONE || !STATE->place[class]) {
@@ -939,16 +960,11 @@ static __always_inline void refund(u32 id)
 policy_fn u32 leave(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
-	u32 class = ilog2(task->weight) & 31, order = group_of(task);
+	u32 order = group_of(task);
 	bool counted = !task->pending, left;
 
 	discard(id);
-	STATE->class_count[class]--;
-	STATE->class_weight[class] -= task->weight;
-	if (!STATE->class_count[class])
-		STATE->class_present &= ~(1u << class);
-	STATE->count--;
-	STATE->load -= task->weight;
+	uncount_weight(task->weight);
 	if (task->capped)
 		uncount_capped(id);
 	pass_turn(id, order);
@@ -1173,16 +1189,44 @@ policy_fn u32 policy_remove(u32 id)
 	return 0;
 }
 
+/* True if the task, which is queued, stays in its group with another weight. */
+static __always_inline bool stays_in_group(struct policy_task __arena *task, u32 weight)
+{
+	if (task->capped)
+		return above_cap(weight);
+	return !above_cap(weight) && ilog2(task->weight) == ilog2(weight);
+}
+
+/* The weight of a task that is queued changes within its group. */
+static __always_inline void reweigh_in_place(u32 id, u32 weight)
+{
+	struct policy_task __arena *task = TASK(id);
+	u32 order = group_of(task), old = task->weight;
+
+	uncount_weight(old);
+	task->weight = weight;
+	count_weight(weight);
+	if (!task->capped && !task->pending) {
+		STATE->groups[order & 63].plain += (u64)weight - old;
+		update_group(order);
+	}
+	if (STATE->cpus > 1 && !STATE->fresh && STATE->count > STATE->cpus)
+		readjust();
+}
+
 policy_fn u32 policy_set_weight(u32 id, u32 weight)
 {
 	struct policy_task __arena *task = TASK(id);
-
 	bool blocked;
 
 	if (weight == task->weight)
 		return 0;
 	if (!task->queued) {
 		task->weight = weight;
+		return 0;
+	}
+	if (stays_in_group(task, weight)) {
+		reweigh_in_place(id, weight);
 		return 0;
 	}
 	refund(id);
