@@ -152,11 +152,12 @@ fn decisions() -> String {
 }
 
 /// cgroups get their shares, three levels deep, and when a task moves; the policy decides as the core's,
-/// which knows of no cgroups.
+/// which knows of no cgroups. (A loader that records takes from a hog that is entitled to a whole cpu.)
 fn groups() -> String {
     format!(
         "xtask guest groups --seconds 2 --error {GROUP_ERROR} --case '100x1, 100x4' \
-         --case '100{{300x2' --case '200x3' --under 'scx_prorata --record /tmp/recording'
+         --case '100{{300x2' --case '200x3' --under scx_prorata
+xtask guest groups --seconds 1 --case '200x3' --under 'scx_prorata --record /tmp/recording'
 prorata verify /tmp/recording"
     )
 }
