@@ -15,7 +15,7 @@ use crate::vm_stress;
 /// mille of what the lightest hog is entitled to.
 const SHARE_ERROR: u32 = 40;
 const SECONDS: u32 = 4;
-/// A cgroup may be so far from its due, in per mille, and a quantum for each of its hogs.
+/// A cgroup may be so far from its due in a second, in per mille, and four quanta more.
 const GROUP_ERROR: u32 = 10;
 /// How far a hog may be behind its ideal at any time. Found: up to 12 ms; Theorem 2 allows 20. (A
 /// loader that records has taken 32 ms from a hog that is entitled to a whole cpu.)
