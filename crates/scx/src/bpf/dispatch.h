@@ -18,9 +18,9 @@
  * it was picked for goes away (queue.h).
  *
  * Inserting a task into the local queue of a cpu where it must not run aborts the scheduler. It
- * cannot happen: a task in our custody has been checked with the lock held or after it was marked
- * as picked; a change of its affinity takes it out of our custody first and hands it back through
- * ops.enqueue, which sees the mark.
+ * cannot happen: ops.enqueue looks at its cpus with its run queue locked, and ops.dispatch after it
+ * has inserted it. A change of its cpus afterwards takes it out of our custody, and the kernel
+ * ignores what was inserted before.
  */
 #ifndef PRORATA_DISPATCH_H
 #define PRORATA_DISPATCH_H
@@ -175,13 +175,14 @@ static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 	p = task_of(id);
 	if (!p)
 		return true;
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, ledger_slice_ns(&slots[id]), 0);
 	if (slots[id].confined && !can_run_on(p, cpu)) {
+		scx_bpf_dispatch_cancel();
 		redirect(index_of(cpu), id);
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu_of(slots[id].home),
 				   ledger_slice_ns(&slots[id]), urgency(&slots[id]));
 		return true;
 	}
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, ledger_slice_ns(&slots[id]), 0);
 	slice_begins(cpu, ledger_slice_ns(&slots[id]));
 	return false;
 }

@@ -8,7 +8,8 @@
  *   5.0 ms  the timer                      too early: it is set for 7.0
  *   7.0 ms  the timer                      b's slice is over, the cpu is made to decide
  *
- * So tasks that come and go cost no timer, and a slice that runs to its end costs one.
+ * So tasks that come and go cost no timer, and a slice that runs to its end costs one. Where something
+ * of another class runs, of real time say, the timer is not set again: it may run for ever.
  *
  * A cpu's timer and its times are touched by that cpu only, with the run queue locked or in the
  * timer's interrupt, so that they need no lock.
@@ -42,12 +43,18 @@ struct {
 	__type(value, struct slice_timer);
 } slice_timers SEC(".maps");
 
-/* True if the task runs beside the policy, or is of another class: its slice is none of ours. */
+/* True if the task runs beside the policy: its slice is none of ours. */
 static bool is_beside(const struct task_struct *p)
 {
 	u32 id = slot_of(p);
 
 	return id == NIL || slots[id].state == TASK_BLOCKED || slots[id].state == TASK_OUT;
+}
+
+/* True if the task is of another class, one of real time say. */
+static bool is_of_other_class(const struct task_struct *p)
+{
+	return !(p->scx.flags & SCX_TASK_QUEUED);
 }
 
 static void set_timer(struct slice_timer *this, u64 now, u64 in_ns)
@@ -67,6 +74,8 @@ static int slice_timer_fires(void *map, u32 *cpu, struct slice_timer *this)
 		set_timer(this, now, this->ends_ns - now);
 	else if (!current->pid)
 		return 0; /* idle */
+	else if (is_of_other_class(current))
+		return 0; /* the tick ends our task's slice */
 	else if (is_beside(current))
 		set_timer(this, now, BESIDE_NS);
 	else
