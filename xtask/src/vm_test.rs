@@ -207,7 +207,7 @@ end KILL"
         .to_string()
 }
 
-/// `weight set` and `weight get`: inheritance, and permissions as setpriority has them.
+/// `weight set` and `weight get`: inheritance, permissions as setpriority has them, what is received.
 fn weights() -> String {
     "begin
 scx_prorata weight set --pid 1 2048
@@ -233,6 +233,22 @@ sleep 1000 & echo $! >/tmp/child; exec sleep 1000' &
 sleep 1
 test \"$(scx_prorata weight get --pid $(cat /tmp/child))\" = \"$(cat /tmp/child) 77\"
 kill $(cat /tmp/child)
+for cpu in $(seq $(nproc)); do
+    burn & scx_prorata weight set --pid $! 3000; HEAVY=\"$HEAVY $!\"
+    burn & scx_prorata weight set --pid $! 1000; LIGHT=\"$LIGHT $!\"
+done
+ran() {
+    for PID in $*; do cut -d' ' -f1 /proc/$PID/schedstat; done |
+        awk '{ sum += $1 / 1e6 } END { printf \"%d\", sum }'
+}
+sleep 1
+HEAVY_MS=$(ran $HEAVY) LIGHT_MS=$(ran $LIGHT)
+sleep 3
+HEAVY_MS=$(($(ran $HEAVY) - HEAVY_MS)) LIGHT_MS=$(($(ran $LIGHT) - LIGHT_MS))
+kill $HEAVY $LIGHT
+echo \"weights of 3000 and 1000 received $HEAVY_MS and $LIGHT_MS ms\"
+[ $((HEAVY_MS * 100)) -gt $((LIGHT_MS * 294)) ]
+[ $((HEAVY_MS * 100)) -lt $((LIGHT_MS * 306)) ]
 end INT"
         .to_string()
 }
@@ -361,7 +377,9 @@ prorata run --backend kernel --quantum 5ms --duration 3s --format json \
     2:\"$LOOP\" 1:\"$LOOP\" 1:\"$LOOP\" >/tmp/report
 cat /tmp/report
 grep -q '\"backend\":\"kernel\"' /tmp/report
-sed 's/.*\"received_share\":0\\(.[0-9]*\\).*/\\1/; q' /tmp/report
+grep -o '\"received_share\":[0-9.]*' /tmp/report | cut -d: -f2 | awk '
+    { due = NR == 1 ? 0.5 : 0.25; wrong += $1 < 0.96 * due || $1 > 1.04 * due }
+    END { exit wrong || NR != 3 }'
 grep -q disabled /sys/kernel/sched_ext/state
 refused prorata run --backend kernel --policy none 1:true
 grep -q 'no policy' /tmp/refusal

@@ -5,9 +5,6 @@
 //! and every decision must be the same: as the policy is, and with turns that tasks use when they wake.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
 
 use prorata::{Policy, Setup, Sleepers, TaskId, Weight, central};
 
@@ -205,25 +202,6 @@ impl Recorder {
     }
 }
 
-fn decisions(program: &Path, calls: &str) -> Vec<String> {
-    let mut child = Command::new(program)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the replay program starts");
-    let mut stdin = child.stdin.take().expect("it was asked for");
-    let output = std::thread::scope(|scope| {
-        // It may end early, when an assertion of the policy fails: its message says more.
-        scope.spawn(move || drop(stdin.write_all(calls.as_bytes())));
-        child.wait_with_output().expect("the replay program can be waited for")
-    });
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "replay failed, {}:\n{said}", output.status);
-    let lines = String::from_utf8(output.stdout).expect("numbers");
-    lines.lines().map(String::from).collect()
-}
-
 /// Feeds `events` random calls, in histories of [`HISTORY`], to the kernel's `policy` and to that of
 /// the core library which it implements; in every other history tasks use turns when they wake.
 fn compare(policy: &str, core: &str, events: usize) {
@@ -242,7 +220,8 @@ fn compare_with_options(policy: &str, options: &[u32], core: &str, events: usize
         for (index, value) in options.iter().enumerate() {
             writeln!(calls, "o {index} {value}").expect("a string takes everything");
         }
-        let kernel = decisions(&program, &(calls + &recorder.calls));
+        let answer = native::answer(&program, &(calls + &recorder.calls));
+        let kernel: Vec<&str> = answer.lines().collect();
         assert_eq!(kernel.len(), recorder.decisions.len(), "{policy}, seed {seed}");
         let differ = kernel.iter().zip(&recorder.decisions).position(|(a, b)| a != b);
         if let Some(at) = differ {

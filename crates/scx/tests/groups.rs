@@ -5,9 +5,7 @@
 //! the policy must make every task's rate the exact one, up to the rounding of weights.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use prorata::hierarchy::{Hierarchy, Place};
 use prorata::{Weight, weights};
@@ -200,21 +198,7 @@ impl World {
 
 /// What every runnable task was told, at every look.
 fn told(program: &Path, changes: &str) -> Vec<Vec<(usize, u32)>> {
-    let mut child = Command::new(program)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    let mut stdin = child.stdin.take().expect("it was asked for");
-    let output = std::thread::scope(|scope| {
-        // It may end early, when an assertion fails: its message says more.
-        scope.spawn(move || drop(stdin.write_all(changes.as_bytes())));
-        child.wait_with_output().expect("the program can be waited for")
-    });
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "the tree failed, {}:\n{said}", output.status);
-    let lines = String::from_utf8(output.stdout).expect("numbers");
+    let lines = native::answer(program, changes);
     let looks = lines.split("end\n").map(|look| {
         let pair = |line: &str| {
             let (task, weight) = line.split_once(' ').expect("two numbers");

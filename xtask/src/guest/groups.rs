@@ -11,12 +11,12 @@ use prorata::Weight;
 use prorata::hierarchy::{Hierarchy, Place};
 
 use super::hogs::Hogs;
-use super::mixes::Loaded;
+use super::mixes::{Loaded, SETTLING};
 use super::system;
 use super::trace::{self, Switch};
 
 const CGROUPS: &str = "/sys/fs/cgroup";
-/// So long after the start, and after a change, shares must be right.
+/// So long after a change shares must be right.
 const SETTLED: Duration = Duration::from_millis(50);
 /// So many quanta a hog may be behind under GR3, whatever is measured.
 const QUANTA: f64 = 4.0;
@@ -144,7 +144,7 @@ impl Args {
         thread::sleep(Duration::from_millis(300));
         trace::start()?;
         tree.hogs.start();
-        thread::sleep(SETTLED);
+        thread::sleep(SETTLING);
         let length = Duration::from_secs(self.seconds) / 2;
         let mut spans = vec![Span::begin(&tree, cpus)];
         thread::sleep(length);

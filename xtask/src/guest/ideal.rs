@@ -88,7 +88,7 @@ impl Meter {
     fn advance(&mut self, now_us: u64) {
         for (hog, since_us) in self.since.values_mut() {
             self.received[*hog] += now_us.saturating_sub(*since_us) as f64;
-            *since_us = now_us;
+            *since_us = now_us.max(*since_us);
         }
     }
 }
@@ -134,6 +134,15 @@ mod tests {
         let service = measure(&switches, &[(1, 5), (2, 5)], 1, 40);
         assert_eq!(service.shares, [0.25, 0.75]);
         assert!((service.total_ms - 0.04).abs() < 1e-9);
+    }
+
+    #[test]
+    fn nor_does_it_on_other_cpus() {
+        let begin = [switch(0, 0, 0, 1), switch(10, 1, 0, 2), switch(20, 1, 2, 0)];
+        let end = [switch(30, 1, 0, 2), switch(80, 0, 1, 0), switch(80, 1, 2, 0)];
+        let service = measure(&[begin, end].concat(), &[(1, 5), (2, 5)], 2, 40);
+        assert_eq!(service.shares, [0.5, 0.5]);
+        assert!((service.total_ms - 0.08).abs() < 1e-9);
     }
 
     #[test]

@@ -160,7 +160,7 @@ fn run(mix: &Mix, scheduler: &mut Scheduler, cpus: usize, length: Duration) -> R
 
 /// A hog has slept before it starts: until then it uses the turns that it slept through, which are the
 /// same for light ones and heavy ones.
-const SETTLING: Duration = Duration::from_millis(500);
+pub(super) const SETTLING: Duration = Duration::from_millis(500);
 
 /// What hogs of these nice values receive.
 pub(super) fn share(

@@ -1,7 +1,8 @@
 //! The kernel's C, compiled natively.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A program from `tests/SOURCE` with a policy's header, built with these flags.
@@ -29,4 +30,24 @@ pub(crate) fn build(source: &str, name: &str, flags: &[&str]) -> PathBuf {
         .unwrap_or_else(|error| panic!("cannot start the C compiler {compiler:?}: {error}"));
     assert!(status.success(), "{name} does not compile natively");
     program
+}
+
+/// What the program prints when it reads `input`; it must end well.
+#[allow(dead_code)] // not every test talks to one
+pub(crate) fn answer(program: &Path, input: &str) -> String {
+    let mut child = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut stdin = child.stdin.take().expect("it was asked for");
+    let output = std::thread::scope(|scope| {
+        // It may end early, when an assertion fails: its message says more.
+        scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
+        child.wait_with_output().expect("the program can be waited for")
+    });
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{} failed, {}:\n{said}", program.display(), output.status);
+    String::from_utf8(output.stdout).expect("text")
 }
