@@ -112,7 +112,7 @@ pub(super) const ENTRY: Entry = Entry {
     multiprocessor: true,
     work_conserving: true,
     by_weight: true,
-    payment: Payment::turns(2),
+    payment: Payment::turns(3),
     options: &[
         (
             "resume",

@@ -19,7 +19,7 @@
 #define PRORATA_GR3_H
 
 #define POLICY_NAME "gr3"
-#define POLICY_CREDIT_QUANTA 2
+#define POLICY_CREDIT_QUANTA 3
 #define POLICY_PAYS_WHOLE 1
 
 #include "../wide.h"
