@@ -1,6 +1,6 @@
 //! Campaigns over tasks whose weights change, beside the exact ideal: the largest distance of any task
-//! from it, in quanta, for every policy that shares by weight, as its paper has it and with turns that
-//! are exchanged.
+//! from it, in quanta, for every policy that shares by weight, as its paper has it and with
+//! corrected turns.
 //!
 //! ```text
 //! cargo run --release -p prorata --example reweighing -- COUNT TASKS QUANTA [POLICY …]
@@ -9,7 +9,7 @@
 use std::env;
 
 use prorata::policies::{self, Entry, REGISTRY};
-use prorata::{Checked, Policy, Reweighing, Setup};
+use prorata::{Checked, Policy, Setup, Sleepers};
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -17,8 +17,8 @@ mod common;
 use common::QUANTUM_NS;
 use common::reweighed::{Case, Pattern};
 
-fn built(entry: &Entry, cpus: usize, reweighing: Reweighing) -> impl Policy + use<> {
-    let setup = Setup { reweighing, ..Setup::new(cpus, QUANTUM_NS) };
+fn built(entry: &Entry, cpus: usize, sleepers: Sleepers) -> impl Policy + use<> {
+    let setup = Setup { sleepers, ..Setup::new(cpus, QUANTUM_NS) };
     let policy = policies::build(entry.name, &setup).expect("it is registered");
     Checked::new(policy, &setup).work_conserving(entry.work_conserving)
 }
@@ -31,7 +31,7 @@ struct Campaign {
 
 impl Campaign {
     /// Of all cases of one pattern.
-    fn worst(&self, entry: &Entry, pattern: Pattern, cpus: usize, how: Reweighing) -> (f64, f64) {
+    fn worst(&self, entry: &Entry, pattern: Pattern, cpus: usize, how: Sleepers) -> (f64, f64) {
         (0..self.count).fold((0.0, 0.0), |all, seed| {
             let case = Case::new(pattern, cpus, self.tasks, seed);
             let one = case.worst(built(entry, cpus, how), self.quanta);
@@ -40,13 +40,13 @@ impl Campaign {
     }
 
     fn row(&self, entry: &Entry, cpus: usize) {
-        for how in [Reweighing::Paper, Reweighing::Exchange] {
+        for how in [Sleepers::Paper, Sleepers::Corrected] {
             let worst = Pattern::ALL.map(|pattern| self.worst(entry, pattern, cpus, how));
             let all =
                 worst.iter().fold((0.0, 0.0), |a, b| (f64::min(a.0, b.0), f64::max(a.1, b.1)));
             let cells = worst.map(|(low, high)| format!("{low:6.1}..{high:<5.1}")).concat();
             let how = format!("{how:?}");
-            println!("{:12} {cpus} {how:8} {:7.1}..{:<7.1} {cells}", entry.name, all.0, all.1);
+            println!("{:12} {cpus} {how:9} {:7.1}..{:<7.1} {cells}", entry.name, all.0, all.1);
         }
     }
 }

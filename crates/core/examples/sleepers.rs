@@ -10,7 +10,7 @@
 use std::env;
 
 use prorata::policies::{self, Entry, REGISTRY};
-use prorata::{Checked, Nanos, Policy, Setup, Sleepers, Turns};
+use prorata::{Checked, Corrected, Nanos, Policy, Setup, Sleepers, Turns};
 
 fn weight(n: u32) -> prorata::Weight {
     prorata::Weight::new(n).expect("not 0")
@@ -124,6 +124,11 @@ fn built(entry: &Entry, sleepers: Sleepers, setup: &Setup) -> Box<dyn Policy + S
     let inner = (entry.build)(setup, &mut policies::Options::default()).expect("defaults");
     match sleepers {
         Sleepers::Paper => inner,
+        Sleepers::Corrected => {
+            let inner = Checked::new(inner, setup).work_conserving(entry.work_conserving);
+            let corrected = Corrected::new(inner, setup);
+            Box::new(Checked::new(corrected, setup).work_conserving(entry.work_conserving))
+        }
         Sleepers::Turns => {
             let inner = Checked::new(inner, setup).work_conserving(entry.work_conserving);
             let turns = Turns::new(inner, setup, entry.payment);
@@ -162,7 +167,7 @@ fn row(entry: &Entry, sleepers: Sleepers, case: &Case, end_ns: Nanos) {
     waits.sort_unstable();
     let p99_ms = waits.get(waits.len() * 99 / 100).map_or(0.0, |&ns| ns as f64 / 1e6);
     println!(
-        "{:12} {:6} served {:6.2} % p99 {p99_ms:7.3} ms  all {behind:8.2}..{ahead:<7.2} hogs \
+        "{:12} {:9} served {:6.2} % p99 {p99_ms:7.3} ms  all {behind:8.2}..{ahead:<7.2} hogs \
          {hogs_behind:8.2}..{hogs_ahead:<7.2}",
         entry.name,
         format!("{sleepers:?}"),
@@ -180,7 +185,7 @@ fn chosen(names: &[String]) -> Vec<&'static Entry> {
 fn show(seed: u64, entry: &Entry) {
     const END_NS: Nanos = 5_000 * MS;
     let case = mix(seed);
-    let (results, _) = simulate(entry, Sleepers::Turns, &case, END_NS);
+    let (results, _) = simulate(entry, Sleepers::default(), &case, END_NS);
     println!("{}, {} cpus, {}", entry.name, case.1, case.0);
     for (demand, r) in case.2.iter().zip(&results) {
         let of_a_cpu = |ns: f64| ns / END_NS as f64;
@@ -200,31 +205,37 @@ fn show(seed: u64, entry: &Entry) {
     }
 }
 
-/// The largest distances in `count` mixes.
-fn campaign(count: u64, first: u64, entry: &Entry) {
-    let mut worst: [Vec<(f64, u64)>; 2] = Default::default();
+/// The largest distances in `count` mixes, under one rule.
+fn campaign(count: u64, first: u64, entry: &Entry, sleepers: Sleepers) {
+    let mut worst: [Vec<(f64, u64)>; 4] = Default::default();
     for seed in first..first + count {
         let case = mix(seed);
         if case.1 > 1 && !entry.multiprocessor {
             continue;
         }
-        let (results, _) = simulate(entry, Sleepers::Turns, &case, 5_000 * MS);
+        let (results, _) = simulate(entry, sleepers, &case, 5_000 * MS);
         let (behind, ahead) = extremes(results.iter());
-        worst[usize::from(case.1 > 1)].push((ahead.max(-behind), seed));
+        let serves_all = results.iter().all(|result| result.ideal_missed == 0);
+        let kind = usize::from(case.1 > 1) + 2 * usize::from(serves_all);
+        worst[kind].push((ahead.max(-behind), seed));
         if (seed - first + 1).is_multiple_of(100) {
             eprintln!("{}: {} of {count} mixes", entry.name, seed - first + 1);
         }
     }
-    for (mut found, cpus) in worst.into_iter().zip(["one cpu", "2 to 8 cpus"]) {
+    let kinds = ["1 cpu, misses", "2-8 cpus, misses", "1 cpu, serves all", "2-8 cpus, serves all"];
+    for (mut found, kind) in worst.into_iter().zip(kinds) {
         found.sort_by(|a, b| a.0.total_cmp(&b.0));
         let Some(last) = found.len().checked_sub(1) else { continue };
         let at = |part: usize| found[last * part / 100].0;
         println!(
-            "{:12} {cpus:11} {:4} mixes: median {:6.2}, 90 % {:6.2}, worst {:6.2} (seed {})",
+            "{:12} {:9} ideal on {kind:20} {:4} mixes: median {:6.2}, 90 % {:6.2}, 99 % {:6.2}, \
+             worst {:6.2} (seed {})",
             entry.name,
+            format!("{sleepers:?}"),
             found.len(),
             at(50),
             at(90),
+            at(99),
             at(100),
             found[last].1,
         );
@@ -246,14 +257,18 @@ fn main() {
                 println!("{}", case.0);
                 let fits = |entry: &&&Entry| case.1 == 1 || entry.multiprocessor;
                 for entry in chosen(&arguments[1..]).iter().filter(fits) {
-                    row(entry, Sleepers::Paper, &case, 20_000 * MS);
-                    row(entry, Sleepers::Turns, &case, 20_000 * MS);
+                    for sleepers in [Sleepers::Paper, Sleepers::Turns, Sleepers::Corrected] {
+                        row(entry, sleepers, &case, 20_000 * MS);
+                    }
                 }
             }
         }
         Some("mixes") => {
             let (count, seed) = (number(&arguments, 1), number(&arguments, 2));
-            chosen(&arguments[3..]).iter().for_each(|entry| campaign(count, seed, entry));
+            for entry in chosen(&arguments[3..]) {
+                campaign(count, seed, entry, Sleepers::Turns);
+                campaign(count, seed, entry, Sleepers::Corrected);
+            }
         }
         Some("show") => {
             let seed = number(&arguments, 1);

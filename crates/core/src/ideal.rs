@@ -186,8 +186,10 @@ impl ServiceError {
         ServiceError((ns as i128) << 64)
     }
 
-    pub(crate) const fn plus(self, other: ServiceError) -> ServiceError {
-        ServiceError(self.0 + other.0)
+    /// In nanoseconds, rounded down.
+    #[allow(clippy::cast_possible_truncation)] // errors are far below 2^63 ns
+    pub(crate) const fn floor_ns(self) -> i64 {
+        (self.0 >> 64) as i64
     }
 
     /// An error in units of 2^−64 ns.
@@ -223,6 +225,9 @@ enum Mode {
     /// Runnable, capped at one cpu: e = line − now.
     Capped = 2,
 }
+
+/// V may fall below 0 when errors are shared; this and V does not.
+const BIAS: u128 = 1 << 126;
 
 const MODE_SHIFT: u32 = 30;
 const PLACE_MASK: u32 = (1 << MODE_SHIFT) - 1;
@@ -320,6 +325,8 @@ pub struct ServiceErrors {
     members: [Vec<TaskId>; 32],
     /// Every task whose mode is `Capped`.
     capped: Vec<TaskId>,
+    /// Tasks whose mode has changed between `Shared` and `Capped`, if anybody asks.
+    recapped: Option<Vec<TaskId>>,
     /// Scratch of `readjust`.
     weights: Vec<Weight>,
 }
@@ -339,6 +346,7 @@ impl ServiceErrors {
             virtual_now: 0,
             members: [const { Vec::new() }; 32],
             capped: Vec::new(),
+            recapped: None,
             weights: Vec::new(),
         }
     }
@@ -385,24 +393,97 @@ impl ServiceErrors {
         self.readjust();
     }
 
-    /// The error of `task` is `kept` from now on; the runnable tasks that are not capped share the rest
-    /// of it in proportion to their weights, if there are any.
-    pub(crate) fn share_out(&mut self, task: TaskId, kept: ServiceError) {
+    /// The runnable tasks that are not capped share `error` in proportion to their weights, if there are
+    /// any.
+    pub(crate) fn share(&mut self, error: ServiceError) {
         self.settle(self.now_ns);
-        let error = self.error_now(task);
         if self.shared.cpus > 0 {
-            let each = (error.0 - kept.0) / i128::from(self.shared.weight);
+            let each = error.0 / i128::from(self.shared.weight);
             self.virtual_since = self.virtual_since.wrapping_add_signed(-each);
             self.virtual_now = self.virtual_since;
         }
-        let shared = self.error_now(task);
-        let known = &mut self.tasks[task.index()];
-        known.line = known.line.wrapping_add(kept.0 - shared.0);
+    }
+
+    /// `task`, which is behind, is not runnable any more, and is behind by no more than `kept`: it had no use
+    /// for the rest. Those have it who would have received more without the task while that lasted.
+    #[allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)] // all are far below 2^127
+    pub(crate) fn block_behind(&mut self, task: TaskId, kept: ServiceError) {
+        let excess = (kept.0 - self.error_now(task).0).max(0) as u128;
+        let Shared { cpus, weight } = self.shared;
+        let part_of = |of: Weight| u128::from(of.get()) * u128::from(cpus);
+        let known = self.tasks[task.index()];
+        let lasted = match known.mode() {
+            Mode::Capped => excess,
+            _ => scaled(excess, u128::from(weight), part_of(known.weight())),
+        };
+        self.block(task, self.now_ns);
+        self.tasks[task.index()].line += excess as i128;
+        let mut rest = excess;
+        for &other in self.recapped.iter().flatten() {
+            let known = &mut self.tasks[other.index()];
+            let had = scaled(lasted, part_of(known.weight()), u128::from(weight));
+            let more = rest.min(lasted.saturating_sub(had));
+            known.line = known.line.wrapping_sub(more as i128);
+            rest -= more;
+        }
+        self.share(ServiceError(-(rest as i128)));
     }
 
     /// True if `task` is runnable and entitled to a whole cpu.
     pub(crate) fn is_capped(&self, task: TaskId) -> bool {
         self.tasks[task.index()].mode() == Mode::Capped
+    }
+
+    /// The tasks that are entitled to a whole cpu.
+    pub(crate) fn capped(&self) -> &[TaskId] {
+        &self.capped
+    }
+
+    /// From now on [`recapped`](Self::recapped) is asked after every change.
+    pub(crate) fn watch_caps(&mut self) {
+        self.recapped = Some(Vec::new());
+    }
+
+    /// A task that became entitled to a whole cpu or ceased to be so, while it was runnable, and was not
+    /// told of yet.
+    pub(crate) fn recapped(&mut self) -> Option<TaskId> {
+        self.recapped.as_mut()?.pop()
+    }
+
+    /// The latest time asked for.
+    pub(crate) fn now_ns(&self) -> Nanos {
+        self.now_ns
+    }
+
+    /// V, and [`BIAS`], when the error of `task`, which is runnable and not capped, is 0 if it receives
+    /// nothing.
+    #[allow(clippy::cast_sign_loss)] // at least 0
+    pub(crate) fn virtual_end(&self, task: TaskId) -> u128 {
+        let weight = u128::from(self.tasks[task.index()].weight().get());
+        let error = self.error_now(task).0.max(0) as u128;
+        self.virtual_now.wrapping_add(error.div_ceil(weight)).wrapping_add(BIAS)
+    }
+
+    /// When V and [`BIAS`] are `end` at the present rates, rounded up; not before the latest time asked for.
+    pub(crate) fn time_of(&self, end: u128) -> Nanos {
+        let ahead = end.saturating_sub(self.virtual_now.wrapping_add(BIAS));
+        match u128::from(self.shared.cpus) {
+            _ if ahead == 0 => self.now_ns,
+            0 => Nanos::MAX,
+            cpus => self.after(ahead.saturating_mul(u128::from(self.shared.weight)).div_ceil(cpus)),
+        }
+    }
+
+    /// When the error of `task`, which is capped, is 0 if it receives nothing, rounded up.
+    #[allow(clippy::cast_sign_loss)] // at least 0
+    pub(crate) fn end_of_capped(&self, task: TaskId) -> Nanos {
+        self.after(self.error_now(task).0.max(0) as u128)
+    }
+
+    /// The latest time asked for and `elapsed`, in 2^−64 ns, rounded up.
+    fn after(&self, elapsed: u128) -> Nanos {
+        let elapsed_ns = (elapsed >> 64) + u128::from(elapsed << 64 != 0);
+        self.now_ns.saturating_add(Nanos::try_from(elapsed_ns).unwrap_or(Nanos::MAX))
     }
 
     /// `task` has `weight` from now on.
@@ -487,7 +568,7 @@ impl ServiceErrors {
 
     /// Moves `now_ns` and `virtual_now` on.
     #[inline]
-    fn advance(&mut self, now_ns: Nanos) {
+    pub(crate) fn advance(&mut self, now_ns: Nanos) {
         if now_ns != self.now_ns {
             self.advance_to(now_ns);
         }
@@ -589,6 +670,7 @@ impl ServiceErrors {
             }
             if known.mode() == Mode::Capped && !stays {
                 self.switch(task, Mode::Shared);
+                self.recapped.iter_mut().for_each(|log| log.push(task));
             }
         }
         let mut left = self.classes.present();
@@ -607,6 +689,7 @@ impl ServiceErrors {
                 if known.mode() == Mode::Shared && is_capped(known.weight()) {
                     self.switch(task, Mode::Capped);
                     self.capped.push(task);
+                    self.recapped.iter_mut().for_each(|log| log.push(task));
                 }
             }
         }
@@ -625,6 +708,11 @@ fn ratio(numerator: u128, denominator: u64) -> u128 {
         }
     };
     (whole << 64) + (u128::from(rest) << 64) / u128::from(denominator)
+}
+
+/// ⌊a·b/c⌋, where that and b·c are below 2^128.
+fn scaled(a: u128, b: u128, c: u128) -> u128 {
+    a / c * b + a % c * b / c
 }
 
 /// A policy with the service errors of its tasks beside it.

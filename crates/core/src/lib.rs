@@ -32,11 +32,12 @@ extern crate alloc;
 
 pub mod central;
 pub mod checked;
+pub mod corrected;
 pub mod effective;
-pub mod exchange;
 pub mod fluid;
 pub mod hierarchy;
 pub mod ideal;
+mod online;
 pub mod policies;
 pub mod policy;
 pub mod queue;
@@ -46,8 +47,8 @@ pub mod virtual_time;
 pub mod weights;
 
 pub use checked::Checked;
-pub use exchange::Exchange;
-pub use policy::{CpuId, Nanos, Policy, Reweighing, Setup, Sleepers, TaskId, Weight};
+pub use corrected::Corrected;
+pub use policy::{CpuId, Nanos, Policy, Setup, Sleepers, TaskId, Weight};
 pub use turns::Turns;
 
 /// The example of the README compiles and holds.

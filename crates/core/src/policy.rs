@@ -50,7 +50,8 @@
 //! one whose quantum ended: it is charged for what it used, and waits. Which run of it is short
 //! or long is for the policy to say: [`Policy::slice_ns`], asked after `pick`, is how long the
 //! picked task may run; the backend ends the run then, as it ends a quantum. Most policies leave
-//! both as they are, and nobody is interrupted; [`Turns`](crate::Turns) has both.
+//! both as they are, and nobody is interrupted; [`Corrected`](crate::Corrected) and
+//! [`Turns`](crate::Turns) have both.
 //!
 //! # What `used_ns` means
 //!
@@ -210,25 +211,17 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
     }
 }
 
-/// What becomes of a task that sleeps.
+/// What becomes of tasks that sleep, come and go, or change weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sleepers {
     /// What the policy's paper says: in most a task that blocks loses the rest of its quantum, and
-    /// waits for its turn whenever it wakes.
-    #[default]
+    /// waits for its turn whenever it wakes; a change of weight is a departure and an arrival.
     Paper,
-    /// It uses its turns when it wakes: [`Turns`](crate::Turns).
+    /// A task uses its turns when it wakes: [`Turns`](crate::Turns). So does the kernel.
     Turns,
-}
-
-/// What becomes of what a task is due when its weight changes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reweighing {
-    /// What the policy's paper says: in most a change is a departure and an arrival.
-    Paper,
-    /// It stays due: tasks [exchange turns](crate::Exchange).
+    /// Everybody is held to the fluid ideal: [`Corrected`](crate::Corrected).
     #[default]
-    Exchange,
+    Corrected,
 }
 
 /// What every policy is built with.
@@ -240,18 +233,15 @@ pub struct Setup {
     pub quantum_ns: Nanos,
     /// Seed of policies that draw lots.
     pub seed: u64,
-    /// What becomes of tasks that sleep, unless the policy's options say otherwise.
+    /// What becomes of tasks that sleep or change weight, unless the policy's options say otherwise.
     pub sleepers: Sleepers,
-    /// What becomes of tasks whose weights change, unless the policy's options say otherwise.
-    pub reweighing: Reweighing,
 }
 
 impl Setup {
     /// The largest number of cpus.
     pub const MAX_CPUS: usize = 1 << 16;
 
-    /// A setup for `cpus` cpus and quanta of `quantum_ns`, with seed 0, sleepers as in the policies'
-    /// papers, and turns that are exchanged when weights change.
+    /// A setup for `cpus` cpus and quanta of `quantum_ns`, with seed 0 and corrected turns.
     ///
     /// # Panics
     /// When `cpus` is 0 or above [`Setup::MAX_CPUS`], or `quantum_ns` is 0.
@@ -259,7 +249,12 @@ impl Setup {
     pub fn new(cpus: usize, quantum_ns: Nanos) -> Setup {
         assert!((1..=Setup::MAX_CPUS).contains(&cpus), "1..=65536 cpus, not {cpus}");
         assert!(quantum_ns > 0, "a quantum takes time");
-        let (sleepers, reweighing) = (Sleepers::Paper, Reweighing::Exchange);
-        Setup { cpus, quantum_ns, seed: 0, sleepers, reweighing }
+        Setup { cpus, quantum_ns, seed: 0, sleepers: Sleepers::default() }
+    }
+
+    /// The same, with sleepers as in the policies' papers.
+    #[must_use]
+    pub fn as_in_papers(self) -> Setup {
+        Setup { sleepers: Sleepers::Paper, ..self }
     }
 }

@@ -193,6 +193,7 @@ fn check(jobs: &[Job], options: &Options) -> Result<Setup, Error> {
         )));
     }
     check_overlap(jobs)?;
+    // What a command used is known at looks, not when it blocks: too late to follow the ideal by.
     let sleepers = Sleepers::Turns;
     Ok(Setup { sleepers, ..Setup::new(options.cpus.len(), options.quantum_ns) })
 }

@@ -96,7 +96,8 @@ fn workload() -> impl Strategy<Value = Workload> {
 /// Under a wrapper that panics at any breach of the contract, by the engine or the policy.
 fn run(workload: &Workload, name: &str) -> (Outcome, Timeline) {
     let setup = workload.machine.setup(workload.seed);
-    let entry = policies::find(name).expect(name);
+    let (policy, _) = name.split_once(':').unwrap_or((name, ""));
+    let entry = policies::find(policy).expect(name);
     let policy = policies::build(name, &setup).expect(name);
     let policy = Checked::new(policy, &setup).work_conserving(entry.work_conserving);
     Engine::new(workload, policy, Timeline::default()).expect("fits").run().expect("runs")
@@ -222,7 +223,7 @@ fn a_short_run_by_hand() {
     let mut workload = parse_toml(text).expect("a workload");
     // A first quantum of random length would spoil the arithmetic.
     workload.machine.quanta = Quanta::Variable { shortest_ns: 10 };
-    let (outcome, timeline) = run(&workload, "round-robin");
+    let (outcome, timeline) = run(&workload, "round-robin:sleepers=paper");
     let (segments, _) = timeline.into_segments();
     let short: Vec<_> = segments.iter().map(|s| (s.task.0, s.start_ns, s.end_ns)).collect();
     assert_eq!(short, [(0, 0, 10), (1, 10, 15), (0, 15, 25), (1, 25, 30), (0, 30, 40)]);
@@ -358,7 +359,7 @@ fn jobs_that_nobody_came_back_for_are_missed() {
         name = "periodic"
         phases = [{ run = "2ns" }, { every = "7ns" }]
     "#;
-    let (outcome, _) = run(&parse_toml(text).expect("a workload"), "round-robin");
+    let (outcome, _) = run(&parse_toml(text).expect("a workload"), "round-robin:sleepers=paper");
     let periodic = &outcome.tasks[1];
     // Due at 0, 19, 26, 33, 40, 49 and 56; done at 12, 22, 32, 42, 44 (it was late), 52 and 62.
     let jobs = (periodic.jobs.jobs_asked, periodic.jobs.jobs_done, periodic.jobs.jobs_missed);
@@ -379,7 +380,7 @@ fn periods_that_passed_by_are_counted() {
         name = "periodic"
         phases = [{ lock = "l" }, { run = "2ns" }, { unlock = "l" }, { every = "3ns" }]
     "#;
-    let (outcome, _) = run(&parse_toml(text).expect("a workload"), "round-robin");
+    let (outcome, _) = run(&parse_toml(text).expect("a workload"), "round-robin:sleepers=paper");
     // At 22 it comes back to a timer that fired at 18 and at 21, at 32 to one of 28 and 31.
     assert_eq!(outcome.tasks[1].jobs.jobs_missed, 2);
 }
@@ -399,7 +400,7 @@ fn who_waits_for_others_asks_when_it_does_so_in_the_schedule() {
         name = "pong"
         phases = [{ wait = "b" }, { run = "3ns" }, { post = "a" }]
     "#;
-    let (outcome, _) = run(&parse_toml(text).expect("a workload"), "round-robin");
+    let (outcome, _) = run(&parse_toml(text).expect("a workload"), "round-robin:sleepers=paper");
     let arrivals: Vec<Arrivals> = outcome.groups.iter().map(|group| group.arrivals).collect();
     assert_eq!(arrivals, [Arrivals::Solo, Arrivals::Observed, Arrivals::Observed]);
     // They ask for 3 ns at 0, 13, 23, …, 93, each of which takes 6 ns with half of the cpu.

@@ -19,8 +19,7 @@ pub(crate) struct Args {
     /// The workload: TOML of our own (.toml), rt-app's JSON (.json), or a recording by perf sched.
     workload: PathBuf,
     /// The policies: names from `prorata policies`, with options as NAME:KEY=VALUE,… Every one has
-    /// sleepers=turns (the default) and sleepers=paper, reweighing=exchange (the default) and
-    /// reweighing=paper.
+    /// sleepers=corrected (the default), sleepers=turns and sleepers=paper.
     #[arg(long, value_name = "POLICY,…")]
     policies: Option<String>,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
-use prorata::{Setup, Sleepers, TaskId, Weight, policies};
+use prorata::{Setup, TaskId, Weight, policies};
 use prorata_sim::engine::Engine;
 use prorata_sim::export::{self, Timeline};
 use prorata_sim::fixed::FixedRun;
@@ -29,9 +29,9 @@ pub(crate) struct Args {
     #[arg(conflicts_with = "weights")]
     workload: Option<PathBuf>,
     /// The policy: a name from `prorata policies`, with options as NAME:KEY=VALUE,… Every one has
-    /// sleepers=turns (a task that wakes uses the turns that it slept through, at once; the
-    /// default) and sleepers=paper (as its paper says), reweighing=exchange (a task whose weight
-    /// changes stays due what it is; the default) and reweighing=paper.
+    /// sleepers=corrected (tasks that sleep, wake or change weight keep to the ideal; the default),
+    /// sleepers=turns (a task that wakes uses the turns that it slept through, as in the kernel) and
+    /// sleepers=paper (as its paper says).
     #[arg(long, default_value = "gr3")]
     policy: String,
     /// Weights of tasks that are always runnable: W,W,… or @FILE with one weight a line.
@@ -182,8 +182,7 @@ impl Args {
         );
         let weights = parse_weights(weights)?;
         let seed = self.overrides.seed.unwrap_or(0);
-        let sleepers = Sleepers::Turns;
-        let setup = Setup { seed, sleepers, ..Setup::new(cpus, QUANTUM_NS) };
+        let setup = Setup { seed, ..Setup::new(cpus, QUANTUM_NS) };
         let mut policy = policies::build(&self.policy, &setup)?;
         let run = FixedRun::new(&mut *policy, &setup, &weights, self.quanta);
         Ok(Report::new(self, cpus, &weights, &run))

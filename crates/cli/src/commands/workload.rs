@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use prorata::{Setup, Sleepers};
+use prorata::Setup;
 use prorata_sim::machine::{Machine, Quanta};
 use prorata_sim::workload::{self, Cgroups, Tasks, Workload};
 
@@ -88,10 +88,9 @@ fn on_a_machine(tasks: Tasks) -> Workload {
     }
 }
 
-/// What policies for `workload` are built with: tasks that sleep use their turns when they wake,
-/// unless a policy's options say otherwise.
+/// What policies for `workload` are built with.
 pub(crate) fn setup(workload: &Workload) -> Setup {
-    Setup { sleepers: Sleepers::Turns, ..workload.machine.setup(workload.seed) }
+    workload.machine.setup(workload.seed)
 }
 
 /// Puts a file at `path`, wholly or not at all.

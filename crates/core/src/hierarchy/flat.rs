@@ -18,19 +18,19 @@
 //! # Error
 //!
 //! Nothing is proven beyond the policy's own bound for tasks. The error of a node is the sum of those
-//! of its tasks. The largest found in 1,000 random trees of up to 30 tasks and 7 nodes in four levels,
+//! of its tasks. The largest found in 300 random trees of up to 30 tasks and 7 nodes in four levels,
 //! all runnable, quanta not in step, for each of 1, 2, 4 and 16 cpus (`tests/hierarchy/churn.rs`), in
-//! quanta, over policies whose tasks [exchange turns](crate::Exchange):
+//! quanta, over policies with [corrected turns](crate::Corrected):
 //!
 //! | policy | a task, 1 to 16 cpus | a node, 1 to 16 cpus |
 //! |---|---|---|
-//! | gr3 | −6.0..3.1 | −9.3..11.2 |
-//! | mfq | −7.1..6.5 | −7.8..9.6 |
-//! | dfs-fa | −2.0..2.0 | −7.6..6.3 |
+//! | gr3 | −7.4..2.7 | −7.5..14.0 |
+//! | mfq | −5.9..4.2 | −6.8..11.8 |
+//! | dfs-fa | −3.4..2.2 | −6.4..14.4 |
 //!
-//! Where tasks also block, come, go and move, most trees are much better than the worst: in 99 of 100 a
-//! node is within 14.2 quanta on one cpu and 44.4 on 4 under gr3 (23.7 and 81.9 at worst), 8.2 and 8.6
-//! under mfq. Without exchanged turns the 99 % in 60 trees were 27.0 and 54.5, 17.7 and 9.9.
+//! Where tasks also block, come, go and move, in 99 of 100 trees a node is within 11.6 quanta on one cpu and
+//! 25.8 on 4 under gr3 (20.6 and 36.1 at worst), 11.4 and 17.2 under mfq. As their papers have them the 99 %
+//! in 60 trees were 27.0 and 54.5, 17.7 and 9.9.
 //!
 //! # Accuracy
 //!

@@ -6,8 +6,8 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use core::fmt;
 
-use crate::exchange::Exchange;
-use crate::policy::{Policy, Reweighing, Setup, Sleepers};
+use crate::corrected::Corrected;
+use crate::policy::{Policy, Setup, Sleepers};
 use crate::turns::{Payment, Turns};
 
 mod claims;
@@ -57,8 +57,7 @@ pub struct Entry {
     pub multiprocessor: bool,
     /// True if no cpu idles while a task waits.
     pub work_conserving: bool,
-    /// True if it shares by weight and leaves nothing to lot: its tasks may exchange turns after
-    /// changes of weight.
+    /// True if it shares by weight and leaves nothing to lot: its turns may be corrected.
     pub by_weight: bool,
     /// How its turns are paid where tasks that sleep may use them later.
     pub payment: Payment,
@@ -142,9 +141,8 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 }
 
 /// Builds the policy that `spec` names: `NAME` or `NAME:OPTION=VALUE,…`. Every policy has, beside
-/// its own options, `sleepers=turns` and `sleepers=paper` ([`Sleepers`]), `reweighing=exchange` and
-/// `reweighing=paper` ([`Reweighing`]); by default it is what `setup` says. Policies that do not share
-/// by weight never exchange turns.
+/// its own options, `sleepers=corrected`, `sleepers=turns` and `sleepers=paper` ([`Sleepers`]); by
+/// default it is what `setup` says. Policies that do not share by weight are never corrected.
 ///
 /// # Errors
 /// When there is no such policy or option, a value is not acceptable, or the policy cannot
@@ -163,25 +161,22 @@ pub(crate) fn build_with(
     let (name, options) = spec.split_once(':').unwrap_or((spec, ""));
     let entry = find(name).ok_or_else(|| BuildError::UnknownPolicy(name.to_string()))?;
     let mut options = Options::parse(options);
-    let mut sleepers = [("turns", Sleepers::Turns), ("paper", Sleepers::Paper)];
+    let mut sleepers = [
+        ("corrected", Sleepers::Corrected),
+        ("turns", Sleepers::Turns),
+        ("paper", Sleepers::Paper),
+    ];
     sleepers.sort_by_key(|&(_, choice)| choice != setup.sleepers);
     let sleepers = options.choice("sleepers", &sleepers)?;
-    let mut reweighing = [("exchange", Reweighing::Exchange), ("paper", Reweighing::Paper)];
-    reweighing.sort_by_key(|&(_, choice)| choice != setup.reweighing);
-    let exchanges = options.choice("reweighing", &reweighing)? == Reweighing::Exchange;
     let policy = if setup.cpus > 1 && !entry.multiprocessor {
         on_several((entry.build)(&Setup { cpus: 1, ..*setup }, &mut options)?)?
     } else {
         (entry.build)(setup, &mut options)?
     };
     options.finish()?;
-    let policy: Box<dyn Policy + Send> = if exchanges && entry.by_weight {
-        Box::new(Exchange::new(policy, setup, entry.payment))
-    } else {
-        policy
-    };
     Ok(match sleepers {
-        Sleepers::Paper => policy,
+        Sleepers::Corrected if entry.by_weight => Box::new(Corrected::new(policy, setup)),
+        Sleepers::Corrected | Sleepers::Paper => policy,
         Sleepers::Turns => Box::new(Turns::new(policy, setup, entry.payment)),
     })
 }

@@ -4,11 +4,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use prorata::policies::{self, Entry, REGISTRY, find};
-use prorata::{Checked, CpuId, Exchange, Nanos, Policy, Reweighing, Setup, TaskId, Weight};
+use prorata::{Checked, Corrected, CpuId, Nanos, Policy, Setup, TaskId, Weight};
 
 use crate::common::QUANTUM_NS;
 use crate::common::reweighed::{Case, Pattern};
-use crate::turmoil::{LIMITS, REWEIGHING, stir_policy};
+use crate::turmoil::{INTERACTIVE, LIMITS, REWEIGHING, stir_policy};
 use crate::{Context, on_all_cpus, watched};
 
 /// A policy with a rule for changes of weight.
@@ -20,7 +20,7 @@ fn by_the_door(entry: &Entry, setup: &Setup) -> Box<dyn Policy> {
 }
 
 fn as_papers(entry: &Entry, setup: &Setup) -> Box<dyn Policy> {
-    by_the_door(entry, &Setup { reweighing: Reweighing::Paper, ..*setup })
+    by_the_door(entry, &setup.as_in_papers())
 }
 
 /// How far any task may be from the ideal, in quanta, on one cpu and on several: the largest found in
@@ -83,13 +83,13 @@ fn a_task_whose_weight_changes_every_quantum_is_served() {
 
 /// Tasks that come, go and change weight on cpus that are not in step: the contract holds on both sides.
 #[test]
-fn exchanged_turns_keep_the_contract() {
+fn corrected_turns_keep_the_contract() {
     on_all_cpus(&by_weight(), &[1, 2, 3, 7], |entry, cpus| {
-        for (mix, seed) in [(REWEIGHING, 1), (REWEIGHING, 2), (LIMITS, 3)] {
+        for (mix, seed) in [(REWEIGHING, 1), (REWEIGHING, 2), (INTERACTIVE, 3), (LIMITS, 4)] {
             let setup = Setup::new(cpus, QUANTUM_NS);
             let _context = Context(format!("seed {seed} on {setup:?}"));
-            let exchange = Exchange::new(watched(entry, &setup), &setup, entry.payment);
-            let policy: Box<dyn Policy + Send> = Box::new(exchange);
+            let corrected = Corrected::new(watched(entry, &setup), &setup);
+            let policy: Box<dyn Policy + Send> = Box::new(corrected);
             let policy = Checked::new(policy, &setup).work_conserving(entry.work_conserving);
             stir_policy(policy, cpus, mix, 1000, seed);
         }

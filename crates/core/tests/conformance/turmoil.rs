@@ -111,19 +111,28 @@ impl World {
 
     fn dispatch(&mut self) {
         for cpu in 0..self.cpus.len() {
-            if self.cpus[cpu].is_some() {
-                continue;
+            if self.cpus[cpu].is_none() {
+                self.pick(cpu);
             }
-            let picked = self.policy.pick(cpu, self.now_ns);
-            self.log.push((self.now_ns, cpu, picked));
-            let used_ns = match self.chance(self.mix.early) {
-                true => u64::from(self.random.below(u32::try_from(QUANTUM_NS).expect("small"))),
-                false => QUANTUM_NS,
-            };
-            // A run of no length is a yield at once; time must still pass in the end.
-            let used_ns = used_ns.max(1);
-            self.cpus[cpu] = picked.map(|task| (task, self.now_ns, self.now_ns + used_ns));
         }
+        while let Some(cpu) = self.policy.interrupt(self.now_ns) {
+            let (task, start_ns, _) = self.cpus[cpu].take().expect("it runs a task");
+            self.policy.charge(task, self.now_ns - start_ns, self.now_ns);
+            self.pick(cpu);
+        }
+    }
+
+    fn pick(&mut self, cpu: CpuId) {
+        let picked = self.policy.pick(cpu, self.now_ns);
+        self.log.push((self.now_ns, cpu, picked));
+        let Some(task) = picked else { return };
+        let slice_ns = self.policy.slice_ns(task).unwrap_or(QUANTUM_NS);
+        let used_ns = match self.chance(self.mix.early) {
+            true => u64::from(self.random.below(u32::try_from(slice_ns).expect("small"))),
+            false => slice_ns,
+        };
+        // A run of no length is a yield at once; time must still pass in the end.
+        self.cpus[cpu] = Some((task, self.now_ns, self.now_ns + used_ns.max(1)));
     }
 }
 
@@ -161,7 +170,7 @@ const CALM: Mix =
     Mix { tasks: 12, weight_bits: 5, early: 100, blocks: 50, events: 100, reweighs: 0 };
 const ARRIVALS: Mix =
     Mix { tasks: 40, weight_bits: 6, early: 0, blocks: 200, events: 500, reweighs: 0 };
-const INTERACTIVE: Mix =
+pub(crate) const INTERACTIVE: Mix =
     Mix { tasks: 20, weight_bits: 6, early: 700, blocks: 500, events: 600, reweighs: 0 };
 pub(crate) const REWEIGHING: Mix =
     Mix { tasks: 15, weight_bits: 6, early: 200, blocks: 50, events: 400, reweighs: 800 };

@@ -45,7 +45,7 @@ impl Study for Average {
         let (contender, tasks, total) = self.point(point);
         let mut lots = sets::lots(seed, tasks, total, set);
         let shares = sets::shares(&mut lots, tasks as usize, total);
-        let setup = Setup::new(1, QUANTUM_NS);
+        let setup = Setup::new(1, QUANTUM_NS).as_in_papers();
         let Cycle { extremes, decisions } = (contender.errors)(&setup, &shares);
         Tally { decisions, values: vec![extremes.min, extremes.max] }
     }

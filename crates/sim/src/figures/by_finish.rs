@@ -161,7 +161,7 @@ mod tests {
         ) {
             let numbers = [heavy].into_iter().chain(light).chain(mixed);
             let weights: Vec<Weight> = numbers.filter_map(Weight::new).collect();
-            let setup = Setup::new(1, QUANTUM_NS);
+            let setup = Setup::new(1, QUANTUM_NS).as_in_papers();
             let total = weights.iter().map(|w| u64::from(w.get())).sum();
             let sorted: Vec<u32> = schedule(&weights, total).iter().map(|q| q.task).collect();
             let new_wfq = || Wfq::<Heap<_>>::new(&setup, Ties::First);

@@ -116,7 +116,7 @@ mod tests {
         fn wrr_in_closed_form_equals_its_simulation(
             numbers in proptest::collection::vec(1u32..200, 1..40),
         ) {
-            let (weights, setup) = (weights(&numbers), Setup::new(1, QUANTUM_NS));
+            let (weights, setup) = (weights(&numbers), Setup::new(1, QUANTUM_NS).as_in_papers());
             let simulated = cycle::run(&mut Wrr::new(&setup), &setup, &weights);
             prop_assert_eq!(wrr(&weights), simulated);
         }
@@ -132,7 +132,7 @@ mod tests {
             numbers[0] += (cycle - total % cycle) % cycle;
             let total: u32 = numbers.iter().sum();
             prop_assume!(numbers.iter().all(|&n| n * cycle <= total));
-            let (weights, setup) = (weights(&numbers), Setup::new(cpus, QUANTUM_NS));
+            let (weights, setup) = (weights(&numbers), Setup::new(cpus, QUANTUM_NS).as_in_papers());
             let found = cycle::run(&mut Gr3::new(&setup), &setup, &weights);
             let quanta = (total / cycle) as usize;
             let errors = fixed::drive(&mut Gr3::new(&setup), &setup, &weights, quanta, |_, _| {});

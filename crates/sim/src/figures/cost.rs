@@ -91,7 +91,7 @@ struct Player {
 
 impl Player {
     fn new(curve: &Curve, weights: &[Weight]) -> Player {
-        let setup = Setup::new(curve.cpus as usize, QUANTUM_NS);
+        let setup = Setup::new(curve.cpus as usize, QUANTUM_NS).as_in_papers();
         let mut policy = policies::build(curve.policy, &setup).expect("a figure's policy");
         for (id, &weight) in (0..).zip(weights) {
             policy.add(TaskId(id), weight);

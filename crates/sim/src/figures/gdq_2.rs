@@ -84,7 +84,7 @@ impl Curve {
     }
 
     fn run(self, weights: &[Weight], total: u32) -> Extremes {
-        let setup = Setup::new(self.cpus() as usize, QUANTUM_NS);
+        let setup = Setup::new(self.cpus() as usize, QUANTUM_NS).as_in_papers();
         let quanta = self.quanta(total);
         match self {
             Curve::Gdq { interval, .. } => {

@@ -39,7 +39,7 @@ impl Study for Searches {
     fn measure(&self, point: usize, set: u32, seed: u64) -> Tally {
         let (tasks, total) = skewed::combination(point);
         let weights = skewed::weights(tasks, total, 10, set, seed);
-        let setup = Setup::new(CPUS, QUANTUM_NS);
+        let setup = Setup::new(CPUS, QUANTUM_NS).as_in_papers();
         let mut policy = Gr3::new(&setup);
         cycle::run(&mut policy, &setup, &weights);
         Tally { decisions: u64::from(total), values: vec![i64::from(policy.longest_search())] }

@@ -70,7 +70,7 @@ impl Study for Idle {
     fn measure(&self, point: usize, set: u32, seed: u64) -> Tally {
         let point = &self.points[point];
         let cpus = point.cpus as usize;
-        let setup = Setup::new(cpus, QUANTUM_TICKS * TICK_NS);
+        let setup = Setup::new(cpus, QUANTUM_TICKS * TICK_NS).as_in_papers();
         let lots = lots(seed, (point.cpus << 8) | point.more, point.scenario.stream(), set);
         let idling = (point.contender.run)(&setup, (cpus, point.tasks(set)), point.scenario, lots);
         let signed = |n: u64| i64::try_from(n).expect("at most ticks times cpus");

@@ -74,7 +74,7 @@ impl Study for Skewed {
     fn measure(&self, point: usize, set: u32, seed: u64) -> Tally {
         let Point { contender, tasks, total } = self.point(point);
         let weights = weights(tasks, total, self.part, set, seed);
-        let setup = Setup::new(self.cpus, QUANTUM_NS);
+        let setup = Setup::new(self.cpus, QUANTUM_NS).as_in_papers();
         let Cycle { extremes, decisions } = (contender.errors)(&setup, &weights);
         Tally { decisions, values: vec![extremes.min, extremes.max] }
     }

@@ -17,7 +17,7 @@ pub(super) struct Scene {
 impl Scene {
     /// Runs tasks 0, 1, … of `weights`. Tells `ran` in which quantum which task ran.
     pub(super) fn run(&self, weights: &[u32], mut ran: impl FnMut(u32, TaskId)) {
-        let setup = Setup::new(self.cpus, Nanos::from(self.quantum_ms) * 1_000_000);
+        let setup = Setup::new(self.cpus, Nanos::from(self.quantum_ms) * 1_000_000).as_in_papers();
         let mut policy = policies::build(self.policy, &setup).expect("a policy of the registry");
         let weights: Vec<Weight> =
             weights.iter().map(|&w| Weight::new(w).expect("at least 1")).collect();

@@ -71,7 +71,7 @@
 //!   without. It is an option (`arrival=frontlog`, rounded down).
 //! * A change of weight is a departure and an arrival in the papers. Here the task keeps its place and its
 //!   deficit if it stays in its group. If it does not, it may starve when it is given another weight
-//!   often: [`Exchange`](crate::Exchange) mends that, for other policies too.
+//!   often: [`Corrected`](crate::Corrected) mends that, for other policies too.
 //! * A queue that nothing was chosen from since it was empty is readjusted at its first `pick`, and
 //!   every ring is then in order of arrival.
 //!

@@ -1,0 +1,312 @@
+//! The ideal that can be known while tasks run: fluid GMS of what they have asked for so far.
+//!
+//! A task that is awake asks for all it can get. A task that sleeps has asked for what it received, no
+//! more: if it is *ahead* of the ideal, the ideal goes on to serve it until it has caught up, and others
+//! have the less meanwhile, as they had the more before. If it is *behind*, it does not want what the
+//! ideal gave it: beyond a limit that goes to the others; up to the limit the task keeps it, and is
+//! behind when it wakes, since it may only be late.
+//!
+//! With [jobs](crate::fluid) that are known this is the fluid ideal itself as long as no task is more
+//! behind when it sleeps than it may keep. It differs from it for a task that asks for more than its
+//! share: such a task has slept, where the ideal's has a job waiting.
+//!
+//! ```text
+//!              wake                    block, behind: what is too much is shared
+//!   (asleep) ───────► AWAKE ──────────────────────────────────────────────► (asleep)
+//!      ▲                │ ▲
+//!      │ caught up      │ │ wake
+//!      └────── AHEAD ◄──┘ │     block, ahead
+//!                └────────┘
+//! ```
+//!
+//! The errors of all tasks in it add up to what the machine received less what the ideal gave: to 0, as
+//! long as no cpu idles while a task waits.
+//!
+//! *Cost*: that of [`ServiceErrors`], and O(log N) for a task that blocks ahead and one that the ideal
+//! catches up with. Nothing allocates but `add`, and on several cpus lists that grow.
+
+use alloc::vec::Vec;
+
+use crate::ideal::{ServiceError, ServiceErrors};
+use crate::policy::{Nanos, TaskId, Weight};
+use crate::queue::Heap;
+
+/// Service less ideal service of tasks that sleep and wake. See the [module documentation](self).
+#[derive(Clone, Debug)]
+pub(crate) struct Online {
+    errors: ServiceErrors,
+    kept_ns: Nanos,
+    /// Tasks that are ahead, and not entitled to a whole cpu, by the V of their end.
+    ends: Heap<u128>,
+    /// By task: ahead.
+    ahead: Vec<bool>,
+}
+
+impl Online {
+    /// Of no tasks on `cpus` cpus. A task that sleeps is behind by at most `kept_ns`.
+    pub(crate) fn new(cpus: usize, kept_ns: Nanos) -> Online {
+        let mut errors = ServiceErrors::new(cpus);
+        errors.watch_caps();
+        Online { errors, kept_ns, ends: Heap::default(), ahead: Vec::new() }
+    }
+
+    /// Makes `task` known, asleep.
+    pub(crate) fn add(&mut self, task: TaskId, weight: Weight) {
+        if self.ahead.len() <= task.index() {
+            self.ahead.resize(task.index() + 1, false);
+            self.ends.reserve(task.index() + 1);
+        }
+        debug_assert!(!self.ahead[task.index()]);
+        self.errors.add(task, weight);
+    }
+
+    /// `task`, which is asleep, goes away. What it is ahead stays missing in the errors of the others.
+    pub(crate) fn remove(&mut self, task: TaskId) {
+        if self.ahead[task.index()] {
+            self.leave(task);
+        }
+    }
+
+    /// Moves time on; tasks that the ideal has caught up with are asleep then.
+    pub(crate) fn advance(&mut self, now_ns: Nanos) {
+        while let Some((task, at_ns)) = self.next_end()
+            && at_ns <= now_ns
+        {
+            self.errors.advance(at_ns);
+            self.leave(task);
+        }
+        self.errors.advance(now_ns);
+    }
+
+    /// The first task that the ideal catches up with, and when, if nothing changes before.
+    fn next_end(&self) -> Option<(TaskId, Nanos)> {
+        let feasible = self.ends.peek().map(|(task, &end)| (task, self.errors.time_of(end)));
+        let capped = self.errors.capped().iter().filter(|task| self.ahead[task.index()]);
+        let capped = capped.map(|&task| (task, self.errors.end_of_capped(task)));
+        capped.chain(feasible).min_by_key(|&(_, at_ns)| at_ns)
+    }
+
+    /// `task`, which was ahead, is asleep. (What rounding the time of its end up has given it too much is the
+    /// others'.)
+    fn leave(&mut self, task: TaskId) {
+        self.ahead[task.index()] = false;
+        self.ends.remove(task);
+        self.errors.block_behind(task, ServiceError::from_ns(0));
+        self.follow_caps();
+    }
+
+    /// Tasks that are ahead are in the heap exactly if they are not entitled to a whole cpu.
+    fn follow_caps(&mut self) {
+        while let Some(task) = self.errors.recapped() {
+            self.ends.remove(task);
+            if self.ahead[task.index()] && !self.errors.is_capped(task) {
+                self.ends.insert(task, self.errors.virtual_end(task));
+            }
+        }
+    }
+
+    /// `task` wants to run from now on.
+    pub(crate) fn wake(&mut self, task: TaskId) {
+        if core::mem::take(&mut self.ahead[task.index()]) {
+            self.ends.remove(task);
+        } else {
+            self.errors.wake(task, self.errors.now_ns());
+            self.follow_caps();
+        }
+    }
+
+    /// `task` sleeps from now on.
+    pub(crate) fn block(&mut self, task: TaskId) {
+        let error = self.errors.error_now(task);
+        if error > ServiceError::from_ns(0) {
+            self.ahead[task.index()] = true;
+            if !self.errors.is_capped(task) {
+                self.ends.insert(task, self.errors.virtual_end(task));
+            }
+            return;
+        }
+        let kept = error.max(ServiceError::from_ns(-self.kept_ns.cast_signed()));
+        self.errors.block_behind(task, kept);
+        self.follow_caps();
+    }
+
+    /// `task` has `weight` from now on.
+    pub(crate) fn set_weight(&mut self, task: TaskId, weight: Weight) {
+        let is_ahead = self.ahead[task.index()];
+        self.ends.remove(task);
+        self.errors.set_weight(task, weight, self.errors.now_ns());
+        self.follow_caps();
+        if is_ahead && !self.errors.is_capped(task) {
+            self.ends.remove(task);
+            self.ends.insert(task, self.errors.virtual_end(task));
+        }
+    }
+
+    /// `task` received `used_ns`, in `elapsed_ns`. All share what was lost of that, or what was used at some
+    /// other time; but what a task lost that is entitled to a whole cpu, nobody can give it.
+    pub(crate) fn charge(&mut self, task: TaskId, used_ns: Nanos, elapsed_ns: Nanos) {
+        let now_ns = self.errors.now_ns();
+        if self.errors.is_capped(task) {
+            self.errors.charge(task, used_ns.max(elapsed_ns), now_ns);
+            return;
+        }
+        self.errors.charge(task, used_ns, now_ns);
+        let lost_ns = elapsed_ns.cast_signed() - used_ns.cast_signed();
+        if lost_ns != 0 {
+            self.errors.share(ServiceError::from_ns(lost_ns));
+        }
+    }
+
+    /// Service less ideal service, in nanoseconds rounded down. What the task received since it was
+    /// charged last is not in it.
+    pub(crate) fn error_ns(&self, task: TaskId) -> i64 {
+        self.errors.error_now(task).floor_ns()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const KEPT_NS: Nanos = 50;
+    const TASKS: usize = 6;
+
+    /// The definition: every rate is found anew for every interval.
+    struct Naive {
+        cpus: usize,
+        weights: [f64; TASKS],
+        awake: [bool; TASKS],
+        ahead: [bool; TASKS],
+        errors: [f64; TASKS],
+    }
+
+    impl Naive {
+        fn is_served(&self, task: usize) -> bool {
+            self.awake[task] || self.ahead[task]
+        }
+
+        /// Weighted max-min, nobody above a cpu.
+        fn rates(&self) -> [f64; TASKS] {
+            let mut rates = [0.0; TASKS];
+            let mut left: Vec<usize> = (0..TASKS).filter(|&task| self.is_served(task)).collect();
+            left.sort_by(|&a, &b| self.weights[b].total_cmp(&self.weights[a]));
+            let mut cpus = f64::from(u32::try_from(self.cpus).expect("few"));
+            for at in 0..left.len() {
+                let weight: f64 = left[at..].iter().map(|&task| self.weights[task]).sum();
+                rates[left[at]] = (self.weights[left[at]] * cpus / weight).min(1.0);
+                cpus -= rates[left[at]];
+            }
+            rates
+        }
+
+        fn advance(&mut self, mut elapsed: f64) {
+            while elapsed > 0.0 {
+                let rates = self.rates();
+                let end = |task: usize| self.errors[task] / rates[task];
+                let ahead = (0..TASKS).filter(|&task| self.ahead[task]);
+                let first = ahead.min_by(|&a, &b| end(a).total_cmp(&end(b)));
+                let step = first.map_or(elapsed, |task| end(task).clamp(0.0, elapsed));
+                for (error, rate) in self.errors.iter_mut().zip(rates) {
+                    *error -= step * rate;
+                }
+                elapsed -= step;
+                if let Some(task) = first.filter(|_| elapsed > 0.0 || step == 0.0) {
+                    self.leave(task, self.errors[task].min(0.0), 0.0);
+                }
+            }
+        }
+
+        fn block(&mut self, task: usize) {
+            if self.errors[task] > 0.0 {
+                (self.awake[task], self.ahead[task]) = (false, true);
+            } else {
+                self.leave(task, self.errors[task], self.errors[task].max(-50.0));
+            }
+        }
+
+        /// What `task` has no use for was not given to it.
+        fn leave(&mut self, task: usize, error: f64, kept: f64) {
+            let with = self.rates();
+            (self.awake[task], self.ahead[task], self.errors[task]) = (false, false, kept);
+            let (lasted, without) = ((kept - error) / with[task], self.rates());
+            for other in (0..TASKS).filter(|&other| other != task) {
+                self.errors[other] -= lasted * (without[other] - with[other]);
+            }
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Event {
+        Pass(u64),
+        Toggle(usize),
+        Charge(usize, u64),
+        Weigh(usize, u32),
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        prop_oneof![
+            (1..200u64).prop_map(Event::Pass),
+            (0..TASKS).prop_map(Event::Toggle),
+            (0..TASKS, 1..100u64).prop_map(|(task, used_ns)| Event::Charge(task, used_ns)),
+            (0..TASKS, 1..1000u32).prop_map(|(task, weight)| Event::Weigh(task, weight)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn equals_its_definition(
+            cpus in 1..5usize,
+            weights in prop::array::uniform6(1..1000u32),
+            events in prop::collection::vec(event(), 1..100),
+        ) {
+            let mut online = Online::new(cpus, KEPT_NS);
+            let weight = |number| Weight::new(number).expect("not 0");
+            let id = |task: usize| TaskId(u32::try_from(task).expect("few"));
+            (0..TASKS).for_each(|task| online.add(id(task), weight(weights[task])));
+            let mut naive = Naive {
+                cpus,
+                weights: weights.map(f64::from),
+                awake: [false; TASKS],
+                ahead: [false; TASKS],
+                errors: [0.0; TASKS],
+            };
+            let mut now_ns = 0;
+            for event in events {
+                match event {
+                    Event::Pass(elapsed_ns) => {
+                        now_ns += elapsed_ns;
+                        online.advance(now_ns);
+                        naive.advance(f64::from(u32::try_from(elapsed_ns).expect("short")));
+                    }
+                    Event::Toggle(task) if naive.awake[task] => {
+                        // What is just caught up with may be on either side.
+                        prop_assume!(naive.errors[task].abs() > 0.01);
+                        online.block(id(task));
+                        naive.block(task);
+                    }
+                    Event::Toggle(task) => {
+                        prop_assume!(!naive.ahead[task] || naive.errors[task] > 0.01);
+                        online.wake(id(task));
+                        (naive.awake[task], naive.ahead[task]) = (true, false);
+                    }
+                    Event::Charge(task, used_ns) => {
+                        if naive.awake[task] {
+                            online.charge(id(task), used_ns, used_ns);
+                            naive.errors[task] += f64::from(u32::try_from(used_ns).expect("short"));
+                        }
+                    }
+                    Event::Weigh(task, number) => {
+                        online.set_weight(id(task), weight(number));
+                        naive.weights[task] = f64::from(number);
+                    }
+                }
+                for task in 0..TASKS {
+                    let error = online.errors.error_now(id(task)).in_ns();
+                    let expected = naive.errors[task];
+                    prop_assert!((error - expected).abs() < 0.5, "task {task}: {error}, not {expected}");
+                }
+            }
+        }
+    }
+}
