@@ -79,7 +79,8 @@
 //! * `charge`, a run on credit: a task that is out joins the queue if there is room. If it lasted its
 //!   length: INTERRUPTED if its turn has come, else READY,
 //!   behind the others, with the rest of its credit, or WAITING if there is too little. If it ended
-//!   before (the task blocks or yields) WAITING, and a turn that has come is over.
+//!   before (the task blocks or yields) WAITING, and a turn that has come is over; READY if it is out
+//!   of the queue.
 //! * `charge`, a run on a turn: INTERRUPTED if the cpu was asked to stop, at least [`LEAST_PART`] of
 //!   the turn is left, and the policy counts turns ([`Payment::whole`]). Else the policy is charged:
 //!   a whole quantum, or what was used.
@@ -530,13 +531,14 @@ impl<P: Policy> Turns<P> {
         if self.tasks[task.index()].place == Place::Out && self.has_room(task) {
             self.join(task, now_ns);
         }
-        if left_ns > 0 {
-            if picked {
-                self.end_turn(task, now_ns);
-            }
+        let known = self.tasks[task.index()];
+        // One that yields and is out of the queue would else wait for nothing.
+        let goes_on = left_ns == 0 || known.place == Place::Out;
+        if picked && left_ns > 0 {
+            self.end_turn(task, now_ns);
         } else if picked {
             self.suspend(cpu, task);
-        } else if self.tasks[task.index()].credit_ns >= self.least_ns {
+        } else if goes_on && known.credit_ns >= self.least_ns {
             self.make_ready(task);
         }
     }

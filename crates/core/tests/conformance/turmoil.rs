@@ -4,7 +4,7 @@
 
 use prorata::hierarchy::Flat;
 use prorata::policies::{Entry, REGISTRY};
-use prorata::{Checked, CpuId, Nanos, Policy, Setup, TaskId};
+use prorata::{Checked, CpuId, Nanos, Policy, Setup, TaskId, Turns};
 
 use crate::common::{QUANTUM_NS, weight};
 use crate::{Context, Random, Watched, on_all_cpus, watched};
@@ -196,6 +196,21 @@ pub(crate) fn all_mixes(entries: &[Entry], steps: usize) {
 #[test]
 fn contract_and_invariants_hold() {
     all_mixes(REGISTRY, 3000);
+}
+
+/// The same with turns that are kept, on both sides of the wrapper.
+#[test]
+fn kept_turns_keep_the_contract() {
+    on_all_cpus(REGISTRY, &[1, 2, 3, 7], |entry, cpus| {
+        for (mix, seed) in [(ARRIVALS, 1), (INTERACTIVE, 2), (INTERACTIVE, 3)] {
+            let setup = Setup::new(cpus, QUANTUM_NS);
+            let _context = Context(format!("seed {seed} on {setup:?}"));
+            let turns = Turns::new(watched(entry, &setup), &setup, entry.payment);
+            let policy: Box<dyn Policy + Send> = Box::new(turns);
+            let policy = Checked::new(policy, &setup).work_conserving(entry.work_conserving);
+            stir_policy(policy, cpus, mix, 1000, seed);
+        }
+    });
 }
 
 /// Weights of any order: nobody overflows.

@@ -494,12 +494,15 @@ turns_fn void turns_charge_credit(struct turn __arena *turn, u32 id, u64 used_ns
 		turns_join(turn, id);
 		turns_joined(id);
 	}
+	/* One that yields and is out of the queue would else wait for nothing. */
+	bool goes_on = !left_ns || turn->place == TURN_OUT;
+
 	if (turn->place == TURN_PICKED) {
 		if (left_ns)
 			turns_end(turn, id);
 		else
 			turns_suspend(turn->cpu, id);
-	} else if (!left_ns && turn->credit_ns >= turns_least_ns()) {
+	} else if (goes_on && turn->credit_ns >= turns_least_ns()) {
 		turns_make_ready(id);
 	}
 }
