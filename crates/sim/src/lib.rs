@@ -3,10 +3,11 @@
 //!
 //! * [`fixed`]: tasks that never block, in lockstep, with exact errors.
 //! * [`engine`]: any [`workload`] on any [`machine`], event by event.
+//! * [`sweep`]: a workload over a grid of its keys, policies and seeds, with statistics.
 //! * [`figures`]: the figures of the papers.
 //!
 //! ```
-//! use prorata_sim::{engine::Engine, machine::Machine, workload::*};
+//! use prorata_sim::{machine::Machine, workload::*};
 //!
 //! let hog = |name: &str, weight| Group {
 //!     name: name.into(),
@@ -23,8 +24,7 @@
 //!     resources: vec![],
 //!     cgroups: Cgroups::default(),
 //! };
-//! let policy = prorata::policies::build("round-robin", &workload.machine.setup(0)).unwrap();
-//! let (outcome, ()) = Engine::new(&workload, policy, ()).unwrap().run().unwrap();
+//! let outcome = prorata_sim::simulate(&workload, "round-robin").unwrap();
 //! assert_eq!(outcome.tasks[0].service.service_ns, 500_000_000);
 //! ```
 
@@ -34,10 +34,40 @@ pub mod export;
 pub mod figures;
 pub mod fixed;
 pub mod histogram;
+pub mod journal;
 pub mod machine;
 pub mod observer;
 pub mod outcome;
+mod progress;
 pub mod random;
+pub mod sweep;
 pub mod workload;
 
 pub use calendar::Calendar;
+pub use progress::Progress;
+
+use engine::{Engine, SimulationError};
+use outcome::Outcome;
+use prorata::policies::{self, BuildError};
+use workload::Workload;
+
+/// Why a policy has no outcome.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// It could not be built.
+    #[error(transparent)]
+    Policy(#[from] BuildError),
+    /// The simulation stopped.
+    #[error(transparent)]
+    Simulation(#[from] SimulationError),
+}
+
+/// Runs `workload` under `policy`, a name from the registry with options as `NAME:KEY=VALUE,…`.
+///
+/// # Errors
+/// When the policy cannot be built for this machine, or the workload cannot be simulated.
+pub fn simulate(workload: &Workload, policy: &str) -> Result<Outcome, Failure> {
+    let policy = policies::build(policy, &workload.setup())?;
+    let (outcome, ()) = Engine::new(workload, policy, ())?.run()?;
+    Ok(outcome)
+}

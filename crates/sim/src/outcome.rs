@@ -85,6 +85,24 @@ pub struct GroupOutcome {
     pub jobs: Jobs,
 }
 
+impl Outcome {
+    /// What the group received that got least, in percent of what the ideal gave it.
+    #[must_use]
+    pub fn least_percent(&self) -> f64 {
+        let groups = self.groups.iter().filter_map(GroupOutcome::of_ideal_percent);
+        groups.reduce(f64::min).unwrap_or(100.0)
+    }
+}
+
+impl GroupOutcome {
+    /// What it received, in percent of what the ideal gave it, if that is anything.
+    #[must_use]
+    pub fn of_ideal_percent(&self) -> Option<f64> {
+        let any = self.service.ideal_ns > 0;
+        any.then(|| 100.0 * self.service.share / self.service.ideal_share)
+    }
+}
+
 /// The outcome of one task.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaskOutcome {
@@ -132,6 +150,13 @@ pub struct JobCounts {
 }
 
 impl JobCounts {
+    /// Jobs missed, in percent of those asked for, if any were.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn missed_percent(&self) -> Option<f64> {
+        (self.jobs_asked > 0).then(|| 100.0 * self.jobs_missed as f64 / self.jobs_asked as f64)
+    }
+
     fn new(counts: Counts) -> JobCounts {
         JobCounts {
             jobs_asked: counts.asked,

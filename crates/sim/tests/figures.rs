@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use prorata_sim::Progress;
 use prorata_sim::figures::{
-    self, Figure, FigureError, Progress, REGISTRY, Report, Request, find, produce, stored,
+    self, Figure, FigureError, REGISTRY, Report, Request, find, produce, stored,
 };
+use prorata_sim::journal::JournalError;
 
 /// A directory of its own, removed at the end.
 struct Scratch(PathBuf);
@@ -36,14 +38,6 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// Nobody watches.
-struct Unwatched;
-
-impl Progress for Unwatched {
-    fn start(&self, _done: u64, _total: u64) {}
-    fn advance(&self, _decisions: u64) {}
 }
 
 fn figure(name: &str) -> &'static Figure {
@@ -76,7 +70,7 @@ fn the_registry_has_every_figure_of_the_papers() {
 fn what_scheduling_costs_is_measured() {
     let scratch = Scratch::new("costs");
     for name in ["gr3-12", "vtrr-3", "gdq-3"] {
-        let report = produce(&request(name, 1, 1, 1, &scratch.0), &Unwatched);
+        let report = produce(&request(name, 1, 1, 1, &scratch.0), &());
         let report = report.expect("it can be written");
         assert!(report.rows.iter().all(|row| row.value("ns") > 0.0), "{name}");
     }
@@ -85,9 +79,9 @@ fn what_scheduling_costs_is_measured() {
 #[test]
 fn the_bytes_depend_on_seed_and_sets_alone() {
     let (one, many, other) = (Scratch::new("one"), Scratch::new("many"), Scratch::new("other"));
-    produce(&request("vtrr-2", 6, 3, 1, &one.0), &Unwatched).expect("it can be written");
-    produce(&request("vtrr-2", 6, 3, 4, &many.0), &Unwatched).expect("it can be written");
-    produce(&request("vtrr-2", 6, 4, 4, &other.0), &Unwatched).expect("it can be written");
+    produce(&request("vtrr-2", 6, 3, 1, &one.0), &()).expect("it can be written");
+    produce(&request("vtrr-2", 6, 3, 4, &many.0), &()).expect("it can be written");
+    produce(&request("vtrr-2", 6, 4, 4, &other.0), &()).expect("it can be written");
     for file in ["vtrr-2.csv", "vtrr-2.json", "vtrr-2.svg"] {
         assert!(one.file(file) == many.file(file), "{file} depends on the number of threads");
         assert!(one.file(file) != other.file(file), "{file} does not depend on the seed");
@@ -98,7 +92,7 @@ fn the_bytes_depend_on_seed_and_sets_alone() {
 fn every_figure_without_chance_is_drawn() {
     let scratch = Scratch::new("drawn");
     for figure in REGISTRY.iter().filter(|figure| figure.sets == 1) {
-        let report = produce(&request(figure.name, 9, 1, 2, &scratch.0), &Unwatched);
+        let report = produce(&request(figure.name, 9, 1, 2, &scratch.0), &());
         let report = report.expect("it can be written");
         assert_eq!(report.sets, 1, "{}: there is one set", figure.name);
         assert!(!report.rows.is_empty() && report.decisions > 0, "{}", figure.name);
@@ -141,7 +135,7 @@ impl Progress for Interrupted {
 #[test]
 fn an_interrupted_run_goes_on_where_it_was() {
     let (whole, pieces) = (Scratch::new("whole"), Scratch::new("pieces"));
-    produce(&request("vtrr-2", 5, 3, 2, &whole.0), &Unwatched).expect("it can be written");
+    produce(&request("vtrr-2", 5, 3, 2, &whole.0), &()).expect("it can be written");
 
     let request = request("vtrr-2", 5, 3, 1, &pieces.0);
     let first = Interrupted::new(30);
@@ -182,7 +176,7 @@ fn what_is_stored_can_be_read_back() {
     let scratch = Scratch::new("stored");
     let asked = request("vtrr-1", 3, 3, 2, &scratch.0);
     assert_eq!(stored(&asked), None);
-    let report = produce(&asked, &Unwatched).expect("it can be written");
+    let report = produce(&asked, &()).expect("it can be written");
     let free = Report { seconds: 0.0, cpu_seconds: 0.0, ..report };
     assert_eq!(stored(&asked), Some(free));
     assert_eq!(stored(&request("vtrr-1", 3, 4, 2, &scratch.0)), None);
@@ -199,7 +193,7 @@ struct Rival<'a> {
 impl Progress for Rival<'_> {
     fn start(&self, _done: u64, _total: u64) {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        *self.outcome.lock().expect("not poisoned") = Some(produce(&self.request, &Unwatched));
+        *self.outcome.lock().expect("not poisoned") = Some(produce(&self.request, &()));
     }
     fn advance(&self, _decisions: u64) {}
 }
@@ -212,18 +206,18 @@ fn two_runs_do_not_mix() {
     produce(&request, &rival).expect("the first one is not disturbed");
     assert_eq!(rival.calls.load(Ordering::Relaxed), 1);
     let outcome = rival.outcome.into_inner().expect("not poisoned");
-    assert!(matches!(outcome, Some(Err(FigureError::Busy(_)))));
+    assert!(matches!(outcome, Some(Err(FigureError::Journal(JournalError::Busy(_))))));
 }
 
 #[test]
 fn impossible_requests_are_refused() {
     let scratch = Scratch::new("refused");
-    let sets = |sets| produce(&request("vtrr-2", sets, 1, 1, &scratch.0), &Unwatched);
+    let sets = |sets| produce(&request("vtrr-2", sets, 1, 1, &scratch.0), &());
     assert!(matches!(sets(0), Err(FigureError::Sets(0))));
     assert!(matches!(sets(u32::MAX), Err(FigureError::Sets(u32::MAX))));
-    let jobs = produce(&request("vtrr-2", 1, 1, 0, &scratch.0), &Unwatched);
+    let jobs = produce(&request("vtrr-2", 1, 1, 0, &scratch.0), &());
     assert!(matches!(jobs, Err(FigureError::Jobs)));
     let nowhere = Path::new("/proc/no such directory");
-    let nowhere = produce(&request("vtrr-2", 1, 1, 1, nowhere), &Unwatched);
-    assert!(matches!(nowhere, Err(FigureError::File { .. })));
+    let nowhere = produce(&request("vtrr-2", 1, 1, 1, nowhere), &());
+    assert!(matches!(nowhere, Err(FigureError::Journal(JournalError::File { .. }))));
 }

@@ -5,14 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::{bail, ensure};
 use prorata::policies::{self, BuildError, REGISTRY};
-use prorata_sim::engine::Engine;
 use prorata_sim::export::{Compared, comparison};
 use prorata_sim::workload::Workload;
 use rayon::prelude::*;
 use serde_json::json;
 
 use super::print;
-use super::workload::{Overrides, setup};
+use super::workload::Overrides;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -48,7 +47,7 @@ impl Args {
             bail!("--policies names {spec} twice: name each policy once");
         }
         let workload = self.overrides.load(&self.workload)?;
-        let setup = setup(&workload);
+        let setup = workload.setup();
         for spec in &specs {
             match policies::build(spec, &setup) {
                 // That one is shown as such beside the others.
@@ -95,12 +94,8 @@ fn named_twice(specs: &[String]) -> Option<&String> {
 
 /// Every policy, as many at once as there are cpus; what comes out does not depend on that.
 fn simulate(workload: &Workload, specs: Vec<String>) -> Vec<Compared> {
-    let one = |spec: &str| {
-        let setup = setup(workload);
-        let policy = policies::build(spec, &setup).map_err(|error| error.to_string())?;
-        let engine = Engine::new(workload, policy, ()).map_err(|error| error.to_string())?;
-        engine.run().map(|(outcome, ())| outcome).map_err(|error| error.to_string())
-    };
+    let one =
+        |spec: &str| prorata_sim::simulate(workload, spec).map_err(|failure| failure.to_string());
     specs.into_par_iter().map(|spec| (spec.clone(), one(&spec))).collect()
 }
 

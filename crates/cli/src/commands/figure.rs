@@ -8,7 +8,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use prorata_sim::figures::{self, Figure, Progress, REGISTRY, Report, Request, Row};
+use prorata_sim::Progress;
+use prorata_sim::figures::{self, Figure, REGISTRY, Report, Request, Row};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::print;
-use super::workload::{Overrides, setup, write_file};
+use super::workload::{Overrides, write_file};
 
 /// A quantum of fixed sets. Only ratios matter there.
 const QUANTUM_NS: u64 = 10_000_000;
@@ -115,7 +115,7 @@ impl Args {
     fn simulate_workload(&self, workload: &Workload) -> anyhow::Result<()> {
         let kinds: Vec<Kind> =
             self.output.iter().map(|path| Kind::of(path)).collect::<anyhow::Result<_>>()?;
-        let policy = policies::build(&self.policy, &setup(workload))?;
+        let policy = policies::build(&self.policy, &workload.setup())?;
         let timeline;
         let outcome = if kinds.iter().any(|kind| kind.needs_timeline()) {
             let observer = Timeline::default();

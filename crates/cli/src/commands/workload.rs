@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use prorata::Setup;
 use prorata_sim::machine::{Machine, Quanta};
 use prorata_sim::workload::{self, Cgroups, Tasks, Workload};
 
@@ -86,11 +85,6 @@ fn on_a_machine(tasks: Tasks) -> Workload {
         resources: tasks.resources,
         cgroups: Cgroups::default(),
     }
-}
-
-/// What policies for `workload` are built with.
-pub(crate) fn setup(workload: &Workload) -> Setup {
-    workload.machine.setup(workload.seed)
 }
 
 /// Puts a file at `path`, wholly or not at all.

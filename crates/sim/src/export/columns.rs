@@ -1,94 +1,100 @@
-//! The columns of the tables with one row a task.
+//! Tables in columns, as CSV and Parquet hold them, and the one with a row a task.
 
 use crate::outcome::{Outcome, Percentiles, ResponseTimes, TaskOutcome};
 use crate::workload::Arrivals;
 
-/// One value of a row.
+/// One value of a row. All rows have the same variant in a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Cell<'o> {
-    Text(&'o str),
+pub(crate) enum Cell<'t> {
+    Text(&'t str),
     Count(u64),
     /// A count that may not be known.
-    Maybe(Option<u64>),
+    MaybeCount(Option<u64>),
     Real(f64),
+    /// A number that may not be known.
+    MaybeReal(Option<f64>),
+    /// A number that may be below 0.
+    Integer(i64),
 }
 
-/// The columns' names and the rows' values, in the same order.
-pub(super) const NAMES: [&str; 32] = [
-    "task",
-    "group",
-    "weight",
-    "service_ns",
-    "ideal_ns",
-    "share",
-    "ideal_share",
-    "error_min",
-    "error_max",
-    "wait_ns",
-    "switches",
-    "migrations",
-    "wakeups",
-    "wait_p50_ns",
-    "wait_p99_ns",
-    "wait_max_ns",
-    "wakeup_p50_ns",
-    "wakeup_p99_ns",
-    "wakeup_max_ns",
-    "arrivals",
-    "jobs_asked",
-    "jobs_done",
-    "jobs_missed",
-    "ideal_jobs_done",
-    "ideal_jobs_missed",
-    "response_p50_ns",
-    "response_p99_ns",
-    "response_max_ns",
-    "ideal_response_p50_ns",
-    "ideal_response_p99_ns",
-    "ideal_response_max_ns",
-    "duration_ns",
-];
+/// Columns with names, each a function of the row.
+pub(crate) struct Columns<'t> {
+    /// What a row is.
+    pub(crate) row: &'static str,
+    pub(crate) rows: usize,
+    pub(crate) columns: Vec<Column<'t>>,
+}
 
-/// The values of `task`.
-pub(super) fn cells<'o>(outcome: &'o Outcome, task: &'o TaskOutcome) -> [Cell<'o>; 32] {
-    let group = &outcome.groups[task.group as usize];
-    let wait = |of: fn(&Percentiles) -> u64| Cell::Maybe(task.waits.as_ref().map(of));
-    let response = |of: fn(&ResponseTimes) -> u64| Cell::Maybe(task.responses.as_ref().map(of));
-    [
-        Cell::Text(&task.name),
-        Cell::Text(&group.name),
-        Cell::Count(group.weight.into()),
-        Cell::Count(task.service.service_ns),
-        Cell::Count(task.service.ideal_ns),
-        Cell::Real(task.service.share),
-        Cell::Real(task.service.ideal_share),
-        Cell::Real(task.errors.error_min),
-        Cell::Real(task.errors.error_max),
-        Cell::Count(task.wait_ns),
-        Cell::Count(task.switches),
-        Cell::Count(task.migrations.into()),
-        Cell::Count(task.wakeups.into()),
-        wait(|waits| waits.wait_p50_ns),
-        wait(|waits| waits.wait_p99_ns),
-        wait(|waits| waits.wait_max_ns),
-        wait(|waits| waits.wakeup_p50_ns),
-        wait(|waits| waits.wakeup_p99_ns),
-        wait(|waits| waits.wakeup_max_ns),
-        Cell::Text(match group.arrivals {
+pub(crate) struct Column<'t> {
+    pub(crate) name: String,
+    pub(crate) cell: Box<dyn Fn(usize) -> Cell<'t> + 't>,
+}
+
+impl<'t> Columns<'t> {
+    pub(crate) fn new(row: &'static str, rows: usize) -> Columns<'t> {
+        Columns { row, rows, columns: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, name: impl Into<String>, cell: impl Fn(usize) -> Cell<'t> + 't) {
+        self.columns.push(Column { name: name.into(), cell: Box::new(cell) });
+    }
+}
+
+/// The tasks of `outcome`.
+pub(super) fn tasks(outcome: &Outcome) -> Columns<'_> {
+    let mut columns = Columns::new("task", outcome.tasks.len());
+    for &(name, cell) in &TASK {
+        columns.push(name, move |row| cell(outcome, &outcome.tasks[row]));
+    }
+    columns
+}
+
+type TaskCell = for<'o> fn(&'o Outcome, &'o TaskOutcome) -> Cell<'o>;
+
+const TASK: [(&str, TaskCell); 32] = [
+    ("task", |_, task| Cell::Text(&task.name)),
+    ("group", |outcome, task| Cell::Text(&outcome.groups[task.group as usize].name)),
+    ("weight", |outcome, task| Cell::Count(outcome.groups[task.group as usize].weight.into())),
+    ("service_ns", |_, task| Cell::Count(task.service.service_ns)),
+    ("ideal_ns", |_, task| Cell::Count(task.service.ideal_ns)),
+    ("share", |_, task| Cell::Real(task.service.share)),
+    ("ideal_share", |_, task| Cell::Real(task.service.ideal_share)),
+    ("error_min", |_, task| Cell::Real(task.errors.error_min)),
+    ("error_max", |_, task| Cell::Real(task.errors.error_max)),
+    ("wait_ns", |_, task| Cell::Count(task.wait_ns)),
+    ("switches", |_, task| Cell::Count(task.switches)),
+    ("migrations", |_, task| Cell::Count(task.migrations.into())),
+    ("wakeups", |_, task| Cell::Count(task.wakeups.into())),
+    ("wait_p50_ns", |_, task| wait(task, |waits| waits.wait_p50_ns)),
+    ("wait_p99_ns", |_, task| wait(task, |waits| waits.wait_p99_ns)),
+    ("wait_max_ns", |_, task| wait(task, |waits| waits.wait_max_ns)),
+    ("wakeup_p50_ns", |_, task| wait(task, |waits| waits.wakeup_p50_ns)),
+    ("wakeup_p99_ns", |_, task| wait(task, |waits| waits.wakeup_p99_ns)),
+    ("wakeup_max_ns", |_, task| wait(task, |waits| waits.wakeup_max_ns)),
+    ("arrivals", |outcome, task| {
+        Cell::Text(match outcome.groups[task.group as usize].arrivals {
             Arrivals::Solo => "solo",
             Arrivals::Observed => "observed",
-        }),
-        Cell::Count(task.jobs.jobs_asked),
-        Cell::Count(task.jobs.jobs_done),
-        Cell::Count(task.jobs.jobs_missed),
-        Cell::Count(task.jobs.ideal_jobs_done),
-        Cell::Count(task.jobs.ideal_jobs_missed),
-        response(|of| of.response_p50_ns),
-        response(|of| of.response_p99_ns),
-        response(|of| of.response_max_ns),
-        response(|of| of.ideal_response_p50_ns),
-        response(|of| of.ideal_response_p99_ns),
-        response(|of| of.ideal_response_max_ns),
-        Cell::Count(outcome.duration_ns),
-    ]
+        })
+    }),
+    ("jobs_asked", |_, task| Cell::Count(task.jobs.jobs_asked)),
+    ("jobs_done", |_, task| Cell::Count(task.jobs.jobs_done)),
+    ("jobs_missed", |_, task| Cell::Count(task.jobs.jobs_missed)),
+    ("ideal_jobs_done", |_, task| Cell::Count(task.jobs.ideal_jobs_done)),
+    ("ideal_jobs_missed", |_, task| Cell::Count(task.jobs.ideal_jobs_missed)),
+    ("response_p50_ns", |_, task| response(task, |of| of.response_p50_ns)),
+    ("response_p99_ns", |_, task| response(task, |of| of.response_p99_ns)),
+    ("response_max_ns", |_, task| response(task, |of| of.response_max_ns)),
+    ("ideal_response_p50_ns", |_, task| response(task, |of| of.ideal_response_p50_ns)),
+    ("ideal_response_p99_ns", |_, task| response(task, |of| of.ideal_response_p99_ns)),
+    ("ideal_response_max_ns", |_, task| response(task, |of| of.ideal_response_max_ns)),
+    ("duration_ns", |outcome, _| Cell::Count(outcome.duration_ns)),
+];
+
+fn wait(task: &TaskOutcome, of: fn(&Percentiles) -> u64) -> Cell<'_> {
+    Cell::MaybeCount(task.waits.as_ref().map(of))
+}
+
+fn response(task: &TaskOutcome, of: fn(&ResponseTimes) -> u64) -> Cell<'_> {
+    Cell::MaybeCount(task.responses.as_ref().map(of))
 }

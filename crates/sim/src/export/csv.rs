@@ -1,8 +1,8 @@
-//! CSV: one line a task, with a header.
+//! CSV: one line a row, with a header.
 
 use std::io::{self, Write};
 
-use super::columns::{Cell, NAMES, cells};
+use super::columns::{Cell, Columns, tasks};
 use crate::outcome::Outcome;
 
 /// Writes the tasks of `outcome` to `out`. An unknown value is empty.
@@ -10,15 +10,25 @@ use crate::outcome::Outcome;
 /// # Errors
 /// When `out` cannot be written.
 pub fn write_csv(outcome: &Outcome, out: impl Write) -> io::Result<()> {
+    write(&tasks(outcome), out)
+}
+
+pub(crate) fn write(table: &Columns<'_>, out: impl Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(NAMES)?;
-    for task in &outcome.tasks {
-        writer.write_record(cells(outcome, task).map(|cell| match cell {
-            Cell::Text(text) => text.to_string(),
-            Cell::Count(count) => count.to_string(),
-            Cell::Maybe(count) => count.map(|count| count.to_string()).unwrap_or_default(),
-            Cell::Real(real) => real.to_string(),
-        }))?;
+    writer.write_record(table.columns.iter().map(|column| &column.name))?;
+    for row in 0..table.rows {
+        writer.write_record(table.columns.iter().map(|column| text((column.cell)(row))))?;
     }
     writer.flush()
+}
+
+fn text(cell: Cell<'_>) -> String {
+    match cell {
+        Cell::Text(text) => text.to_string(),
+        Cell::Count(count) => count.to_string(),
+        Cell::MaybeCount(count) => count.map(|count| count.to_string()).unwrap_or_default(),
+        Cell::Real(real) => real.to_string(),
+        Cell::MaybeReal(real) => real.map(|real| real.to_string()).unwrap_or_default(),
+        Cell::Integer(integer) => integer.to_string(),
+    }
 }

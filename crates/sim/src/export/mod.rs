@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-mod columns;
-mod csv;
-mod parquet;
+pub(crate) mod columns;
+pub(crate) mod csv;
+pub(crate) mod parquet;
 mod perfetto;
 mod svg;
 mod table;

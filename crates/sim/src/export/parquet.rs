@@ -11,7 +11,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
 
-use super::columns::{Cell, NAMES, cells};
+use super::columns::{Cell, Column, Columns, tasks};
 use crate::outcome::Outcome;
 
 /// Writes the tasks of `outcome` to `out`. An unknown value is null.
@@ -19,7 +19,11 @@ use crate::outcome::Outcome;
 /// # Errors
 /// When `out` cannot be written.
 pub fn write_parquet(outcome: &Outcome, out: impl Write + Send) -> io::Result<()> {
-    write(outcome, out).map_err(|error| match error {
+    write(&tasks(outcome), out)
+}
+
+pub(crate) fn write(table: &Columns<'_>, out: impl Write + Send) -> io::Result<()> {
+    write_table(table, out).map_err(|error| match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {
             Ok(io) => *io,
             Err(other) => io::Error::other(other),
@@ -28,17 +32,16 @@ pub fn write_parquet(outcome: &Outcome, out: impl Write + Send) -> io::Result<()
     })
 }
 
-fn write(outcome: &Outcome, out: impl Write + Send) -> Result<(), ParquetError> {
-    let rows: Vec<_> = outcome.tasks.iter().map(|task| cells(outcome, task)).collect();
-    let Some(first) = rows.first() else {
-        return Err(ParquetError::General("there is no task to write".into()));
-    };
+fn write_table(table: &Columns<'_>, out: impl Write + Send) -> Result<(), ParquetError> {
+    if table.rows == 0 {
+        return Err(ParquetError::General(format!("there is no {} to write", table.row)));
+    }
     let properties = Arc::new(WriterProperties::builder().build());
-    let mut file = SerializedFileWriter::new(out, schema(first)?, properties)?;
+    let mut file = SerializedFileWriter::new(out, schema(table)?, properties)?;
     let mut group = file.next_row_group()?;
-    for column in 0..NAMES.len() {
+    for column in &table.columns {
         let Some(mut writer) = group.next_column()? else { break };
-        write_column(writer.untyped(), rows.iter().map(|row| row[column]))?;
+        write_column(writer.untyped(), (0..table.rows).map(&column.cell))?;
         writer.close()?;
     }
     group.close()?;
@@ -46,29 +49,30 @@ fn write(outcome: &Outcome, out: impl Write + Send) -> Result<(), ParquetError> 
     Ok(())
 }
 
-fn schema(row: &[Cell<'_>]) -> Result<TypePtr, ParquetError> {
-    let field = |(name, cell): (&&str, &Cell<'_>)| {
-        let (physical, repetition) = match cell {
+fn schema(table: &Columns<'_>) -> Result<TypePtr, ParquetError> {
+    let field = |column: &Column<'_>| {
+        let (physical, repetition) = match (column.cell)(0) {
             Cell::Text(_) => (Physical::BYTE_ARRAY, Repetition::REQUIRED),
-            Cell::Count(_) => (Physical::INT64, Repetition::REQUIRED),
-            Cell::Maybe(_) => (Physical::INT64, Repetition::OPTIONAL),
+            Cell::Count(_) | Cell::Integer(_) => (Physical::INT64, Repetition::REQUIRED),
+            Cell::MaybeCount(_) => (Physical::INT64, Repetition::OPTIONAL),
             Cell::Real(_) => (Physical::DOUBLE, Repetition::REQUIRED),
+            Cell::MaybeReal(_) => (Physical::DOUBLE, Repetition::OPTIONAL),
         };
-        let logical = matches!(cell, Cell::Text(_)).then_some(LogicalType::String);
-        let field = Type::primitive_type_builder(name, physical)
+        let logical = (physical == Physical::BYTE_ARRAY).then_some(LogicalType::String);
+        let field = Type::primitive_type_builder(&column.name, physical)
             .with_repetition(repetition)
             .with_logical_type(logical)
             .build()?;
         Ok(Arc::new(field))
     };
-    let fields = NAMES.iter().zip(row).map(field).collect::<Result<_, ParquetError>>()?;
-    Ok(Arc::new(Type::group_type_builder("tasks").with_fields(fields).build()?))
+    let fields = table.columns.iter().map(field).collect::<Result<_, ParquetError>>()?;
+    Ok(Arc::new(Type::group_type_builder(&format!("{}s", table.row)).with_fields(fields).build()?))
 }
 
 #[allow(clippy::cast_possible_wrap)] // lengths of time and counts are far below 2^63
-fn write_column<'o>(
+fn write_column<'t>(
     writer: &mut ColumnWriter<'_>,
-    cells: impl Iterator<Item = Cell<'o>> + Clone,
+    cells: impl Iterator<Item = Cell<'t>>,
 ) -> Result<(), ParquetError> {
     match writer {
         ColumnWriter::ByteArrayColumnWriter(writer) => {
@@ -79,22 +83,36 @@ fn write_column<'o>(
             writer.write_batch(&cells.map(text).collect::<Vec<_>>(), None, None)?;
         }
         ColumnWriter::DoubleColumnWriter(writer) => {
-            let real = |cell| if let Cell::Real(real) = cell { real } else { 0.0 };
-            writer.write_batch(&cells.map(real).collect::<Vec<_>>(), None, None)?;
+            let known = |cell| match cell {
+                Cell::Real(real) | Cell::MaybeReal(Some(real)) => Some(real),
+                _ => None,
+            };
+            let (levels, values) = split(cells.map(known));
+            writer.write_batch(&values, Some(&levels), None)?;
         }
         ColumnWriter::Int64ColumnWriter(writer) => {
             let known = |cell| match cell {
-                Cell::Count(count) | Cell::Maybe(Some(count)) => Some(count as i64),
+                Cell::Count(count) | Cell::MaybeCount(Some(count)) => Some(count as i64),
+                Cell::Integer(integer) => Some(integer),
                 _ => None,
             };
-            let levels: Vec<i16> =
-                cells.clone().map(|cell| i16::from(known(cell).is_some())).collect();
-            let values: Vec<i64> = cells.filter_map(known).collect();
+            let (levels, values) = split(cells.map(known));
             writer.write_batch(&values, Some(&levels), None)?;
         }
         _ => unreachable!("the schema has no such column"),
     }
     Ok(())
+}
+
+/// For each cell whether it is known (its definition level), and the known values.
+fn split<T>(cells: impl Iterator<Item = Option<T>>) -> (Vec<i16>, Vec<T>) {
+    let mut values = Vec::new();
+    let level = |cell: Option<T>| {
+        let known = i16::from(cell.is_some());
+        values.extend(cell);
+        known
+    };
+    (cells.map(level).collect(), values)
 }
 
 #[cfg(test)]

@@ -219,7 +219,7 @@ pub fn comparison(compared: &[Compared]) -> String {
 /// By group and policy.
 fn matrices(out: &mut String, done: &[(&str, &Outcome)]) {
     let title = "Received, in percent of the ideal's service";
-    matrix(out, title, done, None, |group| match of_ideal(group) {
+    matrix(out, title, done, None, |group| match group.of_ideal_percent() {
         None => "–".into(),
         Some(percent) => format!("{percent:.1}"),
     });
@@ -299,8 +299,8 @@ fn policies(out: &mut String, done: &[(&str, &Outcome)]) {
             fit(policy),
             outcome.errors.error_min,
             outcome.errors.error_max,
-            least(outcome),
-            part_of(outcome.jobs.counts.jobs_missed, outcome.jobs.counts.jobs_asked),
+            outcome.least_percent(),
+            outcome.jobs.counts.missed_percent().unwrap_or(0.0),
             format_duration(outcome.waits.wakeup_p50_ns),
             format_duration(outcome.waits.wakeup_p99_ns),
             format_duration(outcome.waits.wakeup_max_ns),
@@ -310,18 +310,6 @@ fn policies(out: &mut String, done: &[(&str, &Outcome)]) {
             percent(outcome.totals.idle_while_waiting_ns, outcome),
         );
     }
-}
-
-/// What a group received, in percent of what the ideal gave it, if that is anything.
-fn of_ideal(group: &GroupOutcome) -> Option<f64> {
-    let any = group.service.ideal_ns > 0;
-    any.then(|| 100.0 * group.service.share / group.service.ideal_share)
-}
-
-/// What the group received that got least.
-fn least(outcome: &Outcome) -> f64 {
-    let least = outcome.groups.iter().filter_map(of_ideal).fold(f64::INFINITY, f64::min);
-    if least.is_finite() { least } else { 100.0 }
 }
 
 /// One line a group, one column a policy, and before them one for the ideal if `ideal` says what

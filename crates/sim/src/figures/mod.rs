@@ -10,6 +10,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::journal::JournalError;
+
 mod agreement;
 mod average;
 mod by_finish;
@@ -66,7 +68,7 @@ mod vtrr_9;
 pub use agreement::agreement;
 pub use files::{csv, object, stored};
 pub use page::write_page;
-pub use sweep::{Progress, Request, produce};
+pub use sweep::{Request, produce};
 
 /// Every figure, in the order in which they are listed to users.
 #[rustfmt::skip] // one line each
@@ -288,9 +290,9 @@ pub enum FigureError {
         /// Why it failed.
         source: std::io::Error,
     },
-    /// Two processes at one figure.
-    #[error("another process is computing into {0}: wait for it, or choose another directory")]
-    Busy(PathBuf),
+    /// The journal of what is done.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// The number of sets.
     #[error("a figure needs 1 to {limit} random sets, not {0}", limit = sets::LIMIT)]
     Sets(u32),

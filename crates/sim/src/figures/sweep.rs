@@ -6,18 +6,17 @@
 //! and goes on. Where the cuts are depends on the figure alone, and chunks are merged in order:
 //! the result has the same bytes whatever the number of threads and interruptions.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::{Figure, FigureError, Report, Study, Tally, files, sets};
+use crate::Progress;
+use crate::journal::{Foreign, Journal};
 
 /// Decisions in a chunk, about: a second or less of work under most policies.
 const CHUNK_DECISIONS: u64 = 1 << 24;
@@ -44,14 +43,6 @@ impl Request<'_> {
     pub fn sets(&self) -> u32 {
         if self.figure.sets == 1 { 1 } else { self.sets.unwrap_or(self.figure.sets) }
     }
-}
-
-/// Hears how far a sweep is, in (approximate) decisions. Called from all threads.
-pub trait Progress: Sync {
-    /// The sweep begins: `done` of `total` were in the journal.
-    fn start(&self, done: u64, total: u64);
-    /// So many more are done.
-    fn advance(&self, decisions: u64);
 }
 
 /// Computes a figure's data and writes its files: CSV, JSON and picture.
@@ -81,16 +72,16 @@ fn sweep(request: &Request<'_>, progress: &dyn Progress) -> Result<(Report, Jour
     let chunks = chunks_of(&*study, sets);
     let header = Header::new(request, chunks.len());
     let path = request.directory.join(header.file_name());
-    let (journal, mut done) = Journal::open(path, &header)?;
+    let (log, mut done) = Log::open(path, &header)?;
     let left: Vec<&Chunk> = chunks.iter().filter(|chunk| !done.contains(chunk.index)).collect();
     progress.start(
         chunks.iter().map(|c| c.cost).sum::<u64>() - left.iter().map(|c| c.cost).sum::<u64>(),
         chunks.iter().map(|chunk| chunk.cost).sum(),
     );
     let work = Work { study: &*study, seed: request.seed, left, next: AtomicUsize::new(0) };
-    let journal = Mutex::new(journal);
+    let log = Mutex::new(log);
     let outcomes: Vec<Result<Vec<Entry>, FigureError>> = std::thread::scope(|scope| {
-        let run = || work.run(&journal, progress);
+        let run = || work.run(&log, progress);
         let threads: Vec<_> = (0..request.jobs).map(|_| scope.spawn(run)).collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, _>| match thread.join() {
             Ok(outcome) => outcome,
@@ -101,9 +92,9 @@ fn sweep(request: &Request<'_>, progress: &dyn Progress) -> Result<(Report, Jour
     for outcome in outcomes {
         outcome?.into_iter().for_each(|entry| done.insert(entry));
     }
-    let journal = journal.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let report = report(request, &*study, &chunks, &done, journal.elapsed());
-    Ok((report, journal))
+    let log = log.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let report = report(request, &*study, &chunks, &done, log.elapsed());
+    Ok((report, log.journal))
 }
 
 /// Some sets of one point.
@@ -183,43 +174,23 @@ impl Done {
     }
 }
 
-struct Journal {
-    path: PathBuf,
-    file: File,
+/// The journal, and the time that it took so far.
+struct Log {
+    journal: Journal,
     started: Instant,
     /// Time that earlier runs took.
     before: Duration,
 }
 
-impl Journal {
-    /// Opens or begins the journal at `path`. What an earlier run wrote last may be torn: the
-    /// journal is cut after its last whole line.
-    fn open(path: PathBuf, header: &Header) -> Result<(Journal, Done), FigureError> {
-        let directory = path.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(directory).map_err(|source| FigureError::File {
-            verb: "create",
-            path: directory.to_path_buf(),
-            source,
-        })?;
-        let fail = |source| FigureError::File { verb: "write", path: path.clone(), source };
-        let options =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).clone();
-        let mut file = options.open(&path).map_err(fail)?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(FigureError::Busy(path));
-        }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(fail)?;
+impl Log {
+    fn open(path: PathBuf, header: &Header) -> Result<(Log, Done), FigureError> {
+        let (journal, entries) = Journal::open(path, header, Foreign::Discard)?;
         let mut done = Done((0..header.chunks).map(|_| None).collect());
-        let length = read_journal(&bytes, header, &mut done);
-        file.set_len(length).and_then(|()| file.seek(std::io::SeekFrom::End(0))).map_err(fail)?;
-        if length == 0 {
-            let line = serde_json::to_string(header).expect("plain data") + "\n";
-            file.write_all(line.as_bytes()).map_err(fail)?;
-        }
+        let known = |entry: &Entry| entry.chunk < header.chunks;
+        entries.into_iter().filter(known).for_each(|entry| done.insert(entry));
         let elapsed = done.0.iter().flatten().map(|entry| entry.elapsed_ns).max().unwrap_or(0);
         let before = Duration::from_nanos(elapsed);
-        Ok((Journal { file, started: Instant::now(), before, path }, done))
+        Ok((Log { journal, started: Instant::now(), before }, done))
     }
 
     fn elapsed(&self) -> Duration {
@@ -228,45 +199,12 @@ impl Journal {
 
     fn append(&mut self, entry: &mut Entry) -> Result<(), FigureError> {
         entry.elapsed_ns = nanoseconds(self.elapsed());
-        let line = serde_json::to_string(entry).expect("plain data") + "\n";
-        self.file.write_all(line.as_bytes()).map_err(|source| FigureError::File {
-            verb: "write",
-            path: self.path.clone(),
-            source,
-        })
-    }
-
-    fn delete(self) -> Result<(), FigureError> {
-        std::fs::remove_file(&self.path).map_err(|source| FigureError::File {
-            verb: "remove",
-            path: self.path,
-            source,
-        })
+        Ok(self.journal.append(entry)?)
     }
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Reads whole lines into `done`; how many bytes of the journal are good. 0 if it belongs to
-/// something else (an older version, say).
-fn read_journal(bytes: &[u8], header: &Header, done: &mut Done) -> u64 {
-    let mut lines = bytes.split_inclusive(|&byte| byte == b'\n').filter(|l| l.ends_with(b"\n"));
-    let Some(first) = lines.next() else { return 0 };
-    if !serde_json::from_slice::<Header>(first).is_ok_and(|found| found == *header) {
-        return 0;
-    }
-    let mut length = first.len();
-    for line in lines {
-        let Ok(entry) = serde_json::from_slice::<Entry>(line) else { break };
-        if entry.chunk >= done.0.len() {
-            break;
-        }
-        length += line.len();
-        done.insert(entry);
-    }
-    length as u64
 }
 
 /// What the threads share.
@@ -279,11 +217,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Runs chunks until none is left, or one cannot be written.
-    fn run(
-        &self,
-        journal: &Mutex<Journal>,
-        progress: &dyn Progress,
-    ) -> Result<Vec<Entry>, FigureError> {
+    fn run(&self, log: &Mutex<Log>, progress: &dyn Progress) -> Result<Vec<Entry>, FigureError> {
         let mut entries = Vec::new();
         while let Some(chunk) = self.left.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             let before = thread_cpu_time();
@@ -300,12 +234,12 @@ impl Work<'_> {
                 cpu_ns: nanoseconds(thread_cpu_time().saturating_sub(before)),
                 elapsed_ns: 0,
             };
-            let mut journal = journal.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if let Err(error) = journal.append(&mut entry) {
+            let mut log = log.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if let Err(error) = log.append(&mut entry) {
                 self.next.store(self.left.len(), Ordering::Relaxed);
                 return Err(error);
             }
-            drop(journal);
+            drop(log);
             entries.push(entry);
             progress.advance(chunk.cost);
         }

@@ -1,7 +1,7 @@
 //! What runs: groups of identical tasks, each with a program of running and sleeping.
 
 use prorata::hierarchy::NodeId;
-use prorata::{Nanos, TaskId, Weight};
+use prorata::{Nanos, Setup, TaskId, Weight};
 
 use crate::machine::Machine;
 use crate::random::Random;
@@ -15,7 +15,7 @@ mod resources;
 mod rt_app;
 mod toml;
 
-pub use self::toml::parse_toml;
+pub use self::toml::{from_table, parse_toml};
 pub use cgroups::{Cgroup, Cgroups};
 pub use duration::{format_duration, parse_duration};
 pub use nice::weight_of_nice;
@@ -303,6 +303,12 @@ impl Program {
 }
 
 impl Workload {
+    /// What policies for it are built with.
+    #[must_use]
+    pub fn setup(&self) -> Setup {
+        self.machine.setup(self.seed)
+    }
+
     /// The number of tasks.
     #[must_use]
     pub fn tasks(&self) -> u64 {

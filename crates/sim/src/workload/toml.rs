@@ -67,6 +67,17 @@ pub fn parse_toml(text: &str) -> Result<Workload, WorkloadError> {
     file.workload()
 }
 
+/// The workload in `table`: what [`parse_toml`] reads, parsed before.
+///
+/// # Errors
+/// What is wrong, with the path of the key where it is known.
+pub fn from_table(table: toml::Table) -> Result<Workload, WorkloadError> {
+    let file: File = table
+        .try_into()
+        .map_err(|error: toml::de::Error| WorkloadError::new("", error.to_string().trim_end()))?;
+    file.workload()
+}
+
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
