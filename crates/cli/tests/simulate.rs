@@ -102,6 +102,8 @@ fn bad_input_is_refused_by_name() {
     refuses(&["simulate", &crowd.path().display().to_string()], "1000000000 tasks would need");
     refuses(&["compare", "web-servers.toml", "--policies", "gr3,best"], "best");
     refuses(&["compare", "web-servers.toml", "--policies", ""], "no policy");
+    refuses(&["compare", "web-servers.toml", "--seeds", "0"], "--seeds 0");
+    refuses(&["compare", "web-servers.toml", "-o", "x.csv"], "give --seeds N");
     refuses(&["compare", "web-servers.toml", "--policies", "gr3,wfq,gr3"], "names gr3 twice");
 }
 
@@ -203,6 +205,28 @@ fn policies_stand_side_by_side() {
     let output = prorata(&[&args[..], &["desktop-beside-a-build.toml"]].concat());
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(output.status.success() && text.contains("round-robin") && text.contains("compiler"));
+    assert!(text.contains("Not compared: vtrr (each schedules one cpu only"), "{text}");
+}
+
+#[test]
+fn policies_are_compared_over_seeds() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let runs = directory.path().join("runs.csv").display().to_string();
+    let args = ["compare", "--policies", "gr3,eevdf", "--duration", "1s", "--seeds", "3"];
+    let args = [&args[..], &["-o", &runs, "sleeper.toml"]].concat();
+    let output = prorata(&args);
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success() && text.contains("95 % interval"), "{text}");
+    let runs = std::fs::read_to_string(&runs).expect("the runs");
+    let starts: Vec<&str> = runs.lines().skip(1).map(|line| &line[..line.len().min(7)]).collect();
+    assert_eq!(starts, ["0,gr3,1", "1,gr3,2", "2,gr3,3", "3,eevdf", "4,eevdf", "5,eevdf"]);
+    let one =
+        json(&["simulate", "sleeper.toml", "--duration", "1s", "--seed", "2", "--format", "json"]);
+    let error = runs.lines().nth(2).and_then(|line| line.split(',').nth(11)).expect("a cell");
+    assert_eq!(error.parse().ok(), one["error_min"].as_f64());
+    let several =
+        ["compare", "desktop-beside-a-build.toml", "--policies", "gr3,vtrr", "--seeds", "2"];
+    let text = String::from_utf8(prorata(&several).stdout).expect("text");
     assert!(text.contains("Not compared: vtrr (each schedules one cpu only"), "{text}");
 }
 

@@ -32,7 +32,7 @@ fn small() -> Sweep {
 
 fn csv(sweep: &Sweep, rows: &[Row]) -> String {
     let mut text = Vec::new();
-    prorata_sim::sweep::write_csv(sweep, rows, &mut text).expect("in memory");
+    sweep.table_of_runs(rows).write_csv(&mut text).expect("in memory");
     String::from_utf8(text).expect("text")
 }
 
@@ -236,6 +236,7 @@ fn intervals_cover_the_truth_as_often_as_they_say() {
     };
     // Of 1,000 repetitions 950 on average, give or take √(1000 · 0.95 · 0.05) = 6.9: four times that.
     let students = covered(|of| of.high.expect("an interval") - of.mean);
+    println!("{students} of 1000 intervals cover the truth");
     assert!((922..=978).contains(&students), "{students} of 1000");
     // The normal distribution's 1.96 in the place of Student's 3.18 covers 85 % with four seeds.
     let normal = covered(|of| 1.96 * of.deviation.expect("four") / (SEEDS as f64).sqrt());

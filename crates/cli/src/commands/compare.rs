@@ -5,12 +5,15 @@ use std::process::ExitCode;
 
 use anyhow::{bail, ensure};
 use prorata::policies::{self, BuildError, REGISTRY};
-use prorata_sim::export::{Compared, comparison};
+use prorata_sim::export::{Compared, comparison, summary_table};
+use prorata_sim::sweep::{MAX_RUNS, Sweep, execute_all};
 use prorata_sim::workload::Workload;
 use rayon::prelude::*;
 use serde_json::json;
 
 use super::print;
+use super::progress::{Bar, cpus};
+use super::sweep::{self, Outputs};
 use super::workload::Overrides;
 
 #[derive(clap::Args)]
@@ -23,6 +26,12 @@ pub(crate) struct Args {
     policies: Option<String>,
     #[command(flatten)]
     overrides: Overrides,
+    /// Run each policy with so many seeds, from the workload's own on, and show means, their intervals
+    /// and which policies differ.
+    #[arg(long, value_name = "N")]
+    seeds: Option<u32>,
+    #[command(flatten)]
+    outputs: Outputs,
     /// What to print.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -46,7 +55,19 @@ impl Args {
         if let Some(spec) = named_twice(&specs) {
             bail!("--policies names {spec} twice: name each policy once");
         }
+        if let Some(seeds) = self.seeds {
+            let possible = (1..=MAX_RUNS).contains(&(seeds as usize));
+            ensure!(possible, "--seeds {seeds} is not possible: give 1 to {MAX_RUNS}");
+        }
+        self.outputs.check()?;
         let workload = self.overrides.load(&self.workload)?;
+        if let Some(seeds) = self.seeds {
+            return self.over_seeds(workload, specs, seeds);
+        }
+        ensure!(
+            !self.outputs.any(),
+            "--output, --means and --differences are for runs over seeds: give --seeds N too"
+        );
         let setup = workload.setup();
         for spec in &specs {
             match policies::build(spec, &setup) {
@@ -67,6 +88,31 @@ impl Args {
                 let name = self.workload.display().to_string();
                 json!({ "workload": name, "policies": policies }).to_string() + "\n"
             }
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Args {
+    /// A row a policy and seed, and what they say together.
+    fn over_seeds(
+        &self,
+        workload: Workload,
+        specs: Vec<String>,
+        seeds: u32,
+    ) -> anyhow::Result<ExitCode> {
+        let name = self.workload.display().to_string();
+        let seed = |number: u32| workload.seed.wrapping_add(number.into());
+        let seeds = (0..seeds).map(seed).collect();
+        let sweep = Sweep::of_workload(workload, specs, seeds)?;
+        let bar = Bar::new(&name, "runs/s", 1.0);
+        let rows = execute_all(&sweep, cpus(), None, &bar)?.rows;
+        bar.clear();
+        let summary = sweep.summarize(&rows);
+        self.outputs.write(&sweep, &rows, &summary)?;
+        print(&match self.format {
+            Format::Table => summary_table(&sweep, &summary),
+            Format::Json => sweep::object(&name, &sweep, &summary).to_string() + "\n",
         })?;
         Ok(ExitCode::SUCCESS)
     }

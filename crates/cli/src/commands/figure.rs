@@ -1,15 +1,13 @@
 //! `prorata figure`: the papers' figures, computed, drawn, and beside what the papers print.
 
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
-use prorata_sim::Progress;
 use prorata_sim::figures::{self, Figure, REGISTRY, Report, Request, Row};
+
+use super::progress::{Bar, cpus};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -83,13 +81,11 @@ impl Args {
     }
 
     fn report(&self, figure: &'static Figure) -> anyhow::Result<Report> {
-        let jobs =
-            self.jobs.or_else(|| std::thread::available_parallelism().ok().map(NonZeroUsize::get));
         let request = Request {
             figure,
             sets: self.sets,
             seed: self.seed,
-            jobs: jobs.unwrap_or(1),
+            jobs: self.jobs.unwrap_or_else(cpus),
             directory: &self.output,
         };
         if self.all
@@ -98,9 +94,9 @@ impl Args {
             eprintln!("{}: in {} already", figure.name, self.output.display());
             return Ok(report);
         }
-        let bar = Bar::new(figure.name);
+        let bar = Bar::new(figure.name, "M decisions/s", 1e6);
         let report = figures::produce(&request, &bar).context(figure.name)?;
-        bar.0.finish_and_clear();
+        bar.clear();
         eprintln!("{}: {}", figure.name, pace(&report));
         Ok(report)
     }
@@ -137,41 +133,6 @@ fn pace(report: &Report) -> String {
         millions(seconds),
         millions(cpu_seconds)
     )
-}
-
-/// A bar with the time left, if a person watches.
-struct Bar(ProgressBar);
-
-impl Bar {
-    fn new(name: &str) -> Bar {
-        if !std::io::stderr().is_terminal() {
-            return Bar(ProgressBar::hidden());
-        }
-        let style = ProgressStyle::with_template(
-            "{prefix} {wide_bar} {percent:>3} % · {per_sec} · {eta} left",
-        )
-        .expect("a valid template")
-        .with_key(
-            "per_sec",
-            |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
-                let _ = write!(out, "{:.0} M decisions/s", state.per_sec() / 1e6);
-            },
-        );
-        Bar(ProgressBar::new(0).with_style(style).with_prefix(name.to_string()))
-    }
-}
-
-impl Progress for Bar {
-    fn start(&self, done: u64, total: u64) {
-        self.0.set_length(total);
-        self.0.set_position(done);
-        self.0.reset_eta();
-        self.0.enable_steady_tick(std::time::Duration::from_millis(250));
-    }
-
-    fn advance(&self, decisions: u64) {
-        self.0.inc(decisions);
-    }
 }
 
 /// Rows that a table shows.

@@ -11,8 +11,10 @@ mod compare;
 mod explain;
 mod figure;
 mod policies;
+mod progress;
 mod run;
 mod simulate;
+mod sweep;
 mod verify;
 mod workload;
 
@@ -32,6 +34,8 @@ pub(crate) enum Command {
     Policies(policies::Args),
     /// Run tasks under a policy in simulation: who runs when, and what each gets.
     Simulate(simulate::Args),
+    /// Run a workload over a grid of its keys, policies and seeds, with confidence intervals.
+    Sweep(sweep::Args),
     /// Compare the kernel's recorded decisions with the policy's.
     Verify(verify::Args),
 }
@@ -47,6 +51,7 @@ impl Command {
             Command::Attach(args) => args.execute(),
             Command::Policies(args) => args.execute(),
             Command::Simulate(args) => args.execute(),
+            Command::Sweep(args) => args.execute(),
             Command::Verify(args) => args.execute(),
         }
     }

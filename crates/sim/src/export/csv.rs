@@ -10,10 +10,10 @@ use crate::outcome::Outcome;
 /// # Errors
 /// When `out` cannot be written.
 pub fn write_csv(outcome: &Outcome, out: impl Write) -> io::Result<()> {
-    write(&tasks(outcome), out)
+    tasks(outcome).write_csv(out)
 }
 
-pub(crate) fn write(table: &Columns<'_>, out: impl Write) -> io::Result<()> {
+pub(super) fn write(table: &Columns<'_>, out: impl Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(table.columns.iter().map(|column| &column.name))?;
     for row in 0..table.rows {

@@ -19,10 +19,10 @@ use crate::outcome::Outcome;
 /// # Errors
 /// When `out` cannot be written.
 pub fn write_parquet(outcome: &Outcome, out: impl Write + Send) -> io::Result<()> {
-    write(&tasks(outcome), out)
+    tasks(outcome).write_parquet(out)
 }
 
-pub(crate) fn write(table: &Columns<'_>, out: impl Write + Send) -> io::Result<()> {
+pub(super) fn write(table: &Columns<'_>, out: impl Write + Send) -> io::Result<()> {
     write_table(table, out).map_err(|error| match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {
             Ok(io) => *io,

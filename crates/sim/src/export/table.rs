@@ -179,10 +179,15 @@ fn more(out: &mut String, all: usize, shown: usize, what: &str) {
 }
 
 fn fit(name: &str) -> String {
-    if name.chars().count() <= NAME {
-        return format!("{name:NAME$}");
+    fit_to(name, NAME)
+}
+
+/// `name` padded, or cut, to `width`.
+pub(super) fn fit_to(name: &str, width: usize) -> String {
+    if name.chars().count() <= width {
+        return format!("{name:width$}");
     }
-    name.chars().take(NAME - 1).chain(['…']).collect()
+    name.chars().take(width - 1).chain(['…']).collect()
 }
 
 /// What the numbers of a comparison say.
@@ -212,7 +217,9 @@ pub fn comparison(compared: &[Compared]) -> String {
         mark(&mut out, first);
         matrices(&mut out, &done);
     }
-    left_out(&mut out, compared);
+    let failed =
+        |(policy, outcome): &'_ Compared| Some((policy.clone(), outcome.as_ref().err()?.clone()));
+    left_out(&mut out, compared.iter().filter_map(failed));
     out
 }
 
@@ -250,17 +257,17 @@ fn part_of(part: u64, all: u64) -> f64 {
     100.0 * part as f64 / all.max(1) as f64
 }
 
-/// Who could not take part, a line for each reason.
-fn left_out(out: &mut String, compared: &[Compared]) {
-    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
-    for (policy, outcome) in compared {
-        let Err(reason) = outcome else { continue };
+/// Policies that could not take part and why, a line for each reason.
+pub(super) fn left_out(out: &mut String, failed: impl Iterator<Item = (String, String)>) {
+    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
+    for (policy, reason) in failed {
         // The same reason, but for the name that it begins with.
         let reason = match reason.strip_prefix(policy.as_str()) {
             Some(rest) => format!("each{rest}"),
-            None => reason.clone(),
+            None => reason,
         };
         match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, policies)) if policies.contains(&policy) => {}
             Some((_, policies)) => policies.push(policy),
             None => reasons.push((reason, vec![policy])),
         }

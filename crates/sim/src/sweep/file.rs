@@ -72,14 +72,6 @@ impl Sweep {
             from_table(base.clone()).map_err(|error| SweepError::at("workload", error))?.seed;
         let seeds = seeds(&file.seeds, seed)?;
         let points = points(base, &file.grid)?;
-        let runs =
-            points.len().checked_mul(file.policies.len()).and_then(|n| n.checked_mul(seeds.len()));
-        if runs.is_none_or(|runs| runs > MAX_RUNS) {
-            return Err(SweepError::at(
-                "",
-                format!("it has more than {MAX_RUNS} runs: make it smaller"),
-            ));
-        }
         if !(0.5..1.0).contains(&file.confidence) {
             let message = format!(
                 "{} is no level of confidence: they go from 0.5 to below 1",
@@ -129,8 +121,18 @@ impl Sweep {
     }
 
     fn check(&self) -> Result<(), SweepError> {
+        let runs = self.points.len().checked_mul(self.policies.len());
+        if runs.and_then(|n| n.checked_mul(self.seeds.len())).is_none_or(|runs| runs > MAX_RUNS) {
+            let message = format!("it has more than {MAX_RUNS} runs: make it smaller");
+            return Err(SweepError::at("", message));
+        }
         distinct("policies", &self.policies)?;
-        distinct("seeds", &self.seeds)?;
+        if self.seeds.is_empty() {
+            return Err(SweepError::at("seeds", "there are none: give at least one"));
+        }
+        if self.seeds.iter().collect::<BTreeSet<_>>().len() < self.seeds.len() {
+            return Err(SweepError::at("seeds", "one is there twice: give each once"));
+        }
         self.check_groups()?;
         self.check_policies()?;
         for name in &self.chosen {

@@ -23,8 +23,8 @@
 //!   [`Run`] and [`Row`] are plain data that serde writes and reads. Runs of one workload and policy
 //!   are neighbours: a chunk is a range of numbers.
 //! * [`Sweep::gather`] puts rows into order, and says what is missing or there twice.
-//! * [`Sweep::summarize`] makes means, intervals and differences of them; [`write_csv`] and
-//!   [`write_parquet`] write one tidy row a run, the same bytes wherever the runs were executed.
+//! * [`Sweep::summarize`] makes means, intervals and differences of them. [`Sweep::table_of_runs`] is one
+//!   tidy row a run, for CSV and Parquet: the same bytes wherever the runs were executed.
 //! * [`execute_all`] does it on this machine, in parallel, with a journal from which an interrupted
 //!   sweep goes on.
 
@@ -45,11 +45,7 @@ mod summary;
 
 pub use campaign::{Campaign, execute_all};
 pub use measures::{Measure, Number};
-pub use rows::{
-    write_csv, write_differences_csv, write_differences_parquet, write_means_csv,
-    write_means_parquet, write_parquet,
-};
-pub use summary::{Difference, Mean, Summary};
+pub use summary::{Difference, Failure, Mean, Summary};
 
 /// Most runs of a sweep: their rows are kept in memory.
 pub const MAX_RUNS: usize = 1_000_000;

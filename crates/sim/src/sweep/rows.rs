@@ -1,71 +1,29 @@
-//! The tables of a sweep as CSV and Parquet: runs, means, differences.
-
-use std::io::{self, Write};
+//! The tables of a sweep: runs, means, differences.
 
 use super::statistics::Estimate;
 use super::{Difference, Found, Mean, Number, Row, Setting, Sweep};
-use crate::export::columns::{Cell, Columns};
-use crate::export::{csv, parquet};
+use crate::export::Columns;
+use crate::export::columns::Cell;
 
-/// Writes one line a run: its number, the keys of the grid, policy, seed, every measure, and why there
-/// are none if there are none. Unknown values are empty.
-///
-/// # Errors
-/// When `out` cannot be written.
-pub fn write_csv(sweep: &Sweep, rows: &[Row], out: impl Write) -> io::Result<()> {
-    csv::write(&runs(sweep, rows), out)
-}
+impl Sweep {
+    /// One line a run: its number, the keys of the grid, policy, seed, every measure, and why there
+    /// are none if there are none.
+    #[must_use]
+    pub fn table_of_runs<'s>(&'s self, rows: &'s [Row]) -> Columns<'s> {
+        runs(self, rows)
+    }
 
-/// The same as Parquet. Unknown values are null.
-///
-/// # Errors
-/// When `out` cannot be written.
-pub fn write_parquet(sweep: &Sweep, rows: &[Row], out: impl Write + Send) -> io::Result<()> {
-    parquet::write(&runs(sweep, rows), out)
-}
+    /// One line a point, measure and policy.
+    #[must_use]
+    pub fn table_of_means<'s>(&'s self, means: &'s [Mean]) -> Columns<'s> {
+        of_means(self, means)
+    }
 
-/// Writes one line a point, measure and policy.
-///
-/// # Errors
-/// When `out` cannot be written.
-pub fn write_means_csv(sweep: &Sweep, means: &[Mean], out: impl Write) -> io::Result<()> {
-    csv::write(&of_means(sweep, means), out)
-}
-
-/// The same as Parquet.
-///
-/// # Errors
-/// When `out` cannot be written.
-pub fn write_means_parquet(
-    sweep: &Sweep,
-    means: &[Mean],
-    out: impl Write + Send,
-) -> io::Result<()> {
-    parquet::write(&of_means(sweep, means), out)
-}
-
-/// Writes one line a point, measure and pair of policies.
-///
-/// # Errors
-/// When `out` cannot be written.
-pub fn write_differences_csv(
-    sweep: &Sweep,
-    differences: &[Difference],
-    out: impl Write,
-) -> io::Result<()> {
-    csv::write(&of_differences(sweep, differences), out)
-}
-
-/// The same as Parquet.
-///
-/// # Errors
-/// When `out` cannot be written.
-pub fn write_differences_parquet(
-    sweep: &Sweep,
-    differences: &[Difference],
-    out: impl Write + Send,
-) -> io::Result<()> {
-    parquet::write(&of_differences(sweep, differences), out)
+    /// One line a point, measure and pair of policies.
+    #[must_use]
+    pub fn table_of_differences<'s>(&'s self, differences: &'s [Difference]) -> Columns<'s> {
+        of_differences(self, differences)
+    }
 }
 
 fn runs<'s>(sweep: &'s Sweep, rows: &'s [Row]) -> Columns<'s> {

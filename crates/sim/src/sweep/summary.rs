@@ -14,6 +14,19 @@ pub struct Summary {
     pub means: Vec<Mean>,
     /// By point, measure and pair of policies.
     pub differences: Vec<Difference>,
+    /// What could not be run.
+    pub failures: Vec<Failure>,
+}
+
+/// A policy that cannot run at a point of the grid.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Failure {
+    /// The point, by number.
+    pub point: usize,
+    /// The policy.
+    pub policy: String,
+    /// Why, with the first seed for which it is so.
+    pub error: String,
 }
 
 /// A measure of a policy at a point of the grid, over the seeds.
@@ -63,7 +76,28 @@ pub(super) fn summarize(sweep: &Sweep, rows: &[Row]) -> Summary {
             }
         }
     }
-    Summary { confidence: sweep.confidence, means, differences }
+    let failures = (0..sweep.points()).flat_map(|point| failures(sweep, rows, point)).collect();
+    Summary { confidence: sweep.confidence, means, differences, failures }
+}
+
+fn failures<'s>(
+    sweep: &'s Sweep,
+    rows: &'s [Row],
+    point: usize,
+) -> impl Iterator<Item = Failure> + 's {
+    sweep.policies.iter().enumerate().filter_map(move |(index, policy)| {
+        let error = runs(sweep, rows, point, index).iter().find_map(|row| match &row.found {
+            Found::Error(error) => Some(error.clone()),
+            Found::Values(_) => None,
+        })?;
+        Some(Failure { point, policy: policy.clone(), error })
+    })
+}
+
+/// The rows of all seeds.
+fn runs<'s>(sweep: &Sweep, rows: &'s [Row], point: usize, policy: usize) -> &'s [Row] {
+    let first = sweep.first(point, policy);
+    &rows[first..first + sweep.seeds.len()]
 }
 
 /// The values of one measure at one point.
@@ -78,8 +112,7 @@ struct Table<'s> {
 impl Table<'_> {
     /// Those of a policy, seed by seed.
     fn values(&self, policy: usize) -> impl Iterator<Item = Option<f64>> {
-        let first = self.sweep.first(self.point, policy);
-        self.rows[first..first + self.sweep.seeds.len()].iter().map(|row| match &row.found {
+        runs(self.sweep, self.rows, self.point, policy).iter().map(|row| match &row.found {
             Found::Values(values) => values[self.column].map(super::Number::real),
             Found::Error(_) => None,
         })
