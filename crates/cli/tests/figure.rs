@@ -36,6 +36,8 @@ fn bad_input_is_named_and_remedied() {
     assert!(refused(&["figure", "gr3-9", "--jobs", "0"]).contains("--jobs 0"));
     let nowhere = refused(&["figure", "vtrr-6", "--output", "/proc/nowhere"]);
     assert!(nowhere.contains("/proc/nowhere"), "{nowhere}");
+    let policies = refused(&["figure", "gr3-9", "--policies", "qfq,quick"]);
+    assert!(policies.contains("gr3-9 with qfq, quick") && policies.contains("'quick'"));
     refused(&["figure"]);
     refused(&["figure", "gr3-9", "--sets", "many"]);
 }

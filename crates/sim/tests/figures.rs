@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use prorata_sim::Progress;
 use prorata_sim::figures::{
-    self, Figure, FigureError, REGISTRY, Report, Request, find, produce, stored,
+    self, Figure, FigureError, REGISTRY, Report, Request, Row, find, produce, stored,
 };
 use prorata_sim::journal::JournalError;
 
@@ -45,7 +45,7 @@ fn figure(name: &str) -> &'static Figure {
 }
 
 fn request<'a>(name: &str, sets: u32, seed: u64, jobs: usize, directory: &'a Path) -> Request<'a> {
-    Request { figure: figure(name), sets: Some(sets), seed, jobs, directory }
+    Request { figure: figure(name), policies: &[], sets: Some(sets), seed, jobs, directory }
 }
 
 #[test]
@@ -207,6 +207,57 @@ fn two_runs_do_not_mix() {
     assert_eq!(rival.calls.load(Ordering::Relaxed), 1);
     let outcome = rival.outcome.into_inner().expect("not poisoned");
     assert!(matches!(outcome, Some(Err(FigureError::Journal(JournalError::Busy(_))))));
+}
+
+/// Two random sets a point, with other policies.
+fn with(name: &str, policies: &[&str]) -> Result<(Report, Scratch), FigureError> {
+    let scratch = Scratch::new(&format!("with-{name}-{}", policies.len()));
+    let policies: Vec<String> = policies.iter().map(|policy| policy.to_string()).collect();
+    let request = Request { policies: &policies, ..request(name, 1, 1, 2, &scratch.0) };
+    let report = produce(&request, &())?;
+    Ok((report, scratch))
+}
+
+#[test]
+fn other_policies_take_the_place_of_a_figures_own() {
+    let (report, scratch) = with("vtrr-2", &["qfq", "eevdf", "lottery"]).expect("a comparison");
+    let name = "vtrr-2-with-qfq+eevdf+lottery";
+    assert_eq!(report.figure, name);
+    assert!(!scratch.file(&format!("{name}.svg")).is_empty());
+    assert!(!scratch.0.join("vtrr-2.csv").exists());
+    let worst = |policy: &str| {
+        let own = report.rows.iter().filter(|row| *row.place("policy") == policy.into());
+        own.map(|row| row.value("max")).fold(0.0, f64::max)
+    };
+    assert!(worst("qfq") < 3.0 && worst("eevdf") <= 1.0 && worst("lottery") > 3.0);
+    assert!(report.rows.iter().all(|row| row.printed.is_empty()));
+    assert!(with("gr3-14", &["wf2q"]).is_ok() && with("vtrr-6", &["srr"]).is_ok());
+    assert!(with("dfs-8", &["sfs"]).is_ok() && with("vtrr-7", &["drr"]).is_ok());
+}
+
+#[test]
+fn a_policy_named_is_what_the_figure_has_of_it() {
+    let (own, _scratch) = with("vtrr-2", &["vtrr"]).expect("a comparison");
+    let scratch = Scratch::new("own");
+    let whole = produce(&request("vtrr-2", 1, 1, 2, &scratch.0), &()).expect("figure");
+    let errors = |row: &Row| (row.value("min"), row.value("max"));
+    let printed = whole.rows.iter().filter(|row| *row.place("policy") == "vtrr".into());
+    assert!(printed.map(errors).eq(own.rows.iter().map(errors)));
+}
+
+#[test]
+fn policies_that_have_no_place_in_a_figure_are_refused() {
+    let error = |name: &str, policies: &[&str]| match with(name, policies) {
+        Err(error @ FigureError::Policies { .. }) => {
+            format!("{error}: {}", std::error::Error::source(&error).expect("a reason"))
+        }
+        other => panic!("{name} {policies:?}: {:?}", other.map(|(report, _)| report)),
+    };
+    assert!(error("gr3-11", &["wfq"]).starts_with("gr3-11 with wfq: it compares no policies"));
+    assert!(error("gr3-14", &["wfq", "gr3"]).contains("shows one policy"));
+    assert!(error("gr3-10", &["wfq"]).contains("one cpu only"));
+    assert!(error("gr3-9", &["best"]).contains("no policy is called 'best'"));
+    assert!(error("gr3-10", &["dfs"]).contains("dfs leaves cpus idle"));
 }
 
 #[test]

@@ -48,13 +48,9 @@ enum Format {
 impl Args {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let specs = match &self.policies {
-            Some(list) => split(list),
+            Some(list) => split(list)?,
             None => REGISTRY.iter().map(|entry| entry.name.to_string()).collect(),
         };
-        ensure!(!specs.is_empty(), "--policies names no policy: see 'prorata policies'");
-        if let Some(spec) = named_twice(&specs) {
-            bail!("--policies names {spec} twice: name each policy once");
-        }
         if let Some(seeds) = self.seeds {
             let possible = (1..=MAX_RUNS).contains(&(seeds as usize));
             ensure!(possible, "--seeds {seeds} is not possible: give 1 to {MAX_RUNS}");
@@ -118,9 +114,9 @@ impl Args {
     }
 }
 
-/// The policies in `list`. A comma may also stand between options: what has no name goes to the
-/// policy before it.
-fn split(list: &str) -> Vec<String> {
+/// The policies in `list`, each once. A comma may also stand between options: what has no name goes to
+/// the policy before it.
+pub(super) fn split(list: &str) -> anyhow::Result<Vec<String>> {
     let mut specs: Vec<String> = Vec::new();
     for piece in list.split(',').filter(|piece| !piece.is_empty()) {
         match specs.last_mut() {
@@ -131,11 +127,12 @@ fn split(list: &str) -> Vec<String> {
             _ => specs.push(piece.to_string()),
         }
     }
-    specs
-}
-
-fn named_twice(specs: &[String]) -> Option<&String> {
-    specs.iter().enumerate().find(|&(at, spec)| specs[..at].contains(spec)).map(|(_, spec)| spec)
+    ensure!(!specs.is_empty(), "--policies names no policy: see 'prorata policies'");
+    let twice = specs.iter().enumerate().find(|&(at, spec)| specs[..at].contains(spec));
+    if let Some((_, spec)) = twice {
+        bail!("--policies names {spec} twice: name each policy once");
+    }
+    Ok(specs)
 }
 
 /// Every policy, as many at once as there are cpus; what comes out does not depend on that.
@@ -152,7 +149,7 @@ mod tests {
     #[test]
     fn options_stay_with_their_policy() {
         assert_eq!(
-            split("gr3,wfq:ties=a,x=2,gdq:delta=4"),
+            split("gr3,wfq:ties=a,x=2,gdq:delta=4").expect("three"),
             ["gr3", "wfq:ties=a,x=2", "gdq:delta=4"]
         );
     }

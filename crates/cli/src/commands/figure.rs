@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail, ensure};
 use prorata_sim::figures::{self, Figure, REGISTRY, Report, Request, Row};
 
+use super::compare::split;
 use super::progress::{Bar, cpus};
 
 #[derive(clap::Args)]
@@ -20,6 +21,10 @@ pub(crate) struct Args {
     /// Compute every figure that is not in the output directory yet with these sets and seed.
     #[arg(long, conflicts_with = "names")]
     all: bool,
+    /// Other policies in the place of the figure's own: names from `prorata policies`, with options as
+    /// NAME:KEY=VALUE,… Their files are called FIGURE-with-POLICIES.
+    #[arg(long, value_name = "POLICY,…", conflicts_with = "all")]
+    policies: Option<String>,
     /// Random sets at every point of a figure; by default as many as the paper ran. Figures
     /// without chance ignore it.
     #[arg(long)]
@@ -56,16 +61,23 @@ impl Args {
         }
         ensure!(self.sets != Some(0), "--sets 0 leaves nothing to measure: give 1 or more");
         ensure!(self.jobs != Some(0), "--jobs 0 leaves nobody to compute: give 1 or more");
+        let policies = match &self.policies {
+            Some(list) => split(list)?,
+            None => vec![],
+        };
         for figure in self.chosen()? {
-            let report = self.report(figure)?;
+            let report = self.report(figure, &policies)?;
             super::print(&match self.format {
-                Format::Table => table(figure, &report),
+                Format::Table => table(figure, &report, &policies),
                 Format::Json => figures::object(&report).to_string() + "\n",
                 Format::Csv => figures::csv(&report.rows),
             })?;
         }
-        figures::write_page(&self.output)?;
-        eprintln!("wrote {}", self.output.join("index.html").display());
+        // The page holds the papers' figures as they are.
+        if policies.is_empty() {
+            figures::write_page(&self.output)?;
+            eprintln!("wrote {}", self.output.join("index.html").display());
+        }
         Ok(ExitCode::SUCCESS)
     }
 
@@ -80,9 +92,10 @@ impl Args {
         self.names.iter().map(find).collect()
     }
 
-    fn report(&self, figure: &'static Figure) -> anyhow::Result<Report> {
+    fn report(&self, figure: &'static Figure, policies: &[String]) -> anyhow::Result<Report> {
         let request = Request {
             figure,
+            policies,
             sets: self.sets,
             seed: self.seed,
             jobs: self.jobs.unwrap_or_else(cpus),
@@ -95,9 +108,12 @@ impl Args {
             return Ok(report);
         }
         let bar = Bar::new(figure.name, "M decisions/s", 1e6);
-        let report = figures::produce(&request, &bar).context(figure.name)?;
+        let report = figures::produce(&request, &bar).with_context(|| request.name())?;
         bar.clear();
-        eprintln!("{}: {}", figure.name, pace(&report));
+        eprintln!("{}: {}", request.name(), pace(&report));
+        if !policies.is_empty() {
+            eprintln!("wrote {}", self.output.join(request.name() + ".svg").display());
+        }
         Ok(report)
     }
 }
@@ -138,9 +154,19 @@ fn pace(report: &Report) -> String {
 /// Rows that a table shows.
 const TABLE_ROWS: usize = 60;
 
-fn table(figure: &Figure, report: &Report) -> String {
+fn table(figure: &Figure, report: &Report, policies: &[String]) -> String {
     let mut out = String::new();
-    let _ = writeln!(out, "{}: {} [{}]", figure.name, figure.title, figure.source);
+    let _ = match policies {
+        [] => writeln!(out, "{}: {} [{}]", figure.name, figure.title, figure.source),
+        other => {
+            let other = other.join(", ");
+            writeln!(
+                out,
+                "{} with {other}, without its own policies [{}]",
+                figure.name, figure.source
+            )
+        }
+    };
     let _ = match report.sets {
         1 => writeln!(out),
         sets => writeln!(out, "{sets} sets a point, seed {}\n", report.seed),
@@ -160,8 +186,10 @@ fn table(figure: &Figure, report: &Report) -> String {
     if let Some(more) = report.rows.len().checked_sub(TABLE_ROWS).filter(|&n| n > 0) {
         let _ = writeln!(out, "… and {more} more rows (--format csv prints them all)");
     }
-    let _ = writeln!(out, "\n{}", figures::agreement(&report.rows));
-    let _ = writeln!(out, "{}\n", figure.remarks);
+    if policies.is_empty() {
+        let _ = writeln!(out, "\n{}", figures::agreement(&report.rows));
+        let _ = writeln!(out, "{}\n", figure.remarks);
+    }
     out
 }
 

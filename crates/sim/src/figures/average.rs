@@ -1,13 +1,15 @@
 //! The study of VTRR §5.1: average service errors over 40 combinations of the number of tasks and
 //! the total of their shares.
 
+use std::borrow::Cow;
+
 use prorata::Setup;
 
 use super::contenders::{Contender, Cycle};
 use super::cycle::QUANTUM_NS;
 use super::plot::{Picture, Surfaces, surfaces};
 use super::skewed::{labels, worst};
-use super::{Row, Study, Tally, sets};
+use super::{Row, Study, Tally, Unfit, sets};
 
 /// Random sets at every combination, in the paper.
 pub(super) const SETS: u32 = 10_000;
@@ -19,15 +21,15 @@ const COMBINATIONS: usize = TASKS.len() * TOTALS.len();
 
 /// The study.
 pub(super) struct Average {
-    pub(super) contenders: &'static [Contender],
+    pub(super) contenders: Cow<'static, [Contender]>,
 }
 
 impl Average {
     /// Policy, number of tasks, total.
-    fn point(&self, point: usize) -> (Contender, u32, u32) {
+    fn point(&self, point: usize) -> (&Contender, u32, u32) {
         let (contender, combination) = (point / COMBINATIONS, point % COMBINATIONS);
         let tasks = TASKS[combination / TOTALS.len()];
-        (self.contenders[contender], tasks, TOTALS[combination % TOTALS.len()])
+        (&self.contenders[contender], tasks, TOTALS[combination % TOTALS.len()])
     }
 }
 
@@ -45,8 +47,9 @@ impl Study for Average {
         let (contender, tasks, total) = self.point(point);
         let mut lots = sets::lots(seed, tasks, total, set);
         let shares = sets::shares(&mut lots, tasks as usize, total);
-        let setup = Setup::new(1, QUANTUM_NS).as_in_papers();
-        let Cycle { extremes, decisions } = (contender.errors)(&setup, &shares);
+        let seed = seed.wrapping_add(set.into());
+        let setup = Setup { seed, ..Setup::new(1, QUANTUM_NS).as_in_papers() };
+        let Cycle { extremes, decisions } = contender.errors(&setup, &shares);
         Tally { decisions, values: vec![extremes.min, extremes.max] }
     }
 
@@ -61,14 +64,14 @@ impl Study for Average {
             #[allow(clippy::cast_precision_loss)] // far below 2^53
             let mean = |sum: i64| sum as f64 / f64::from(total) / f64::from(sets);
             Row::default()
-                .at("policy", contender.policy)
+                .at("policy", &*contender.policy)
                 .at("tasks", tasks)
                 .at("shares", total)
                 .with("min", mean(tally.values[0]))
                 .with("max", mean(tally.values[1]))
         };
         let mut rows: Vec<Row> = tallies.iter().enumerate().map(row).collect();
-        for (rows, contender) in rows.chunks_mut(COMBINATIONS).zip(self.contenders) {
+        for (rows, contender) in rows.chunks_mut(COMBINATIONS).zip(&*self.contenders) {
             if let Some((min, max)) = contender.printed {
                 worst(rows, "min", |a, b| a < b).print("min", min);
                 worst(rows, "max", |a, b| a > b).print("max", max);
@@ -91,5 +94,11 @@ impl Study for Average {
             printed: contender.printed.map_or(vec![], |(min, max)| vec![max, min]),
         });
         surfaces(title, &panels.collect::<Vec<_>>())
+    }
+
+    fn with(&self, policies: &[String]) -> Result<Box<dyn Study>, Unfit> {
+        let contenders = policies.iter().map(|spec| Contender::named(spec, 1));
+        let contenders = contenders.collect::<Result<Vec<_>, _>>()?;
+        Ok(Box::new(Average { contenders: Cow::Owned(contenders) }))
     }
 }

@@ -1,22 +1,34 @@
 //! The policies in the comparisons of service errors, each with the rule for ties that gives the
 //! paper's figure.
 
+use std::borrow::Cow;
+
 use prorata::policies::gr3::Gr3;
 use prorata::policies::srr::Srr;
 use prorata::policies::vtrr::Vtrr;
+use prorata::policies::{self, BuildError};
 use prorata::{Policy, Setup, Weight};
 
-use super::by_finish;
 use super::cycle::{self, Extremes};
+use super::{Unfit, by_finish};
 
 /// A policy in a comparison.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Contender {
-    pub(super) policy: &'static str,
-    /// The errors of a set over one cycle.
-    pub(super) errors: fn(&Setup, &[Weight]) -> Cycle,
+    pub(super) policy: Cow<'static, str>,
+    /// The errors of a set over one cycle. It may depend on the seed of the set-up only if the policy
+    /// leaves something to lot.
+    errors: Errors,
     /// The least and the greatest error that the paper prints, if it does.
     pub(super) printed: Option<(f64, f64)>,
+}
+
+#[derive(Clone, Copy)]
+enum Errors {
+    /// Compiled for the policy, or known in closed form.
+    Known(fn(&Setup, &[Weight]) -> Cycle),
+    /// By the name of the policy.
+    Named,
 }
 
 /// What one cycle gave.
@@ -32,51 +44,70 @@ fn simulate<P: Policy>(policy: &mut P, setup: &Setup, weights: &[Weight]) -> Cyc
     Cycle { extremes: cycle::run(policy, setup, weights), decisions }
 }
 
+/// Length of a quantum of named policies: those whose slices or intervals are lengths of time need
+/// some to divide.
+const NAMED_QUANTUM_NS: u64 = 1_000_000;
+
 impl Contender {
+    const fn known(policy: &'static str, errors: fn(&Setup, &[Weight]) -> Cycle) -> Contender {
+        Contender { policy: Cow::Borrowed(policy), errors: Errors::Known(errors), printed: None }
+    }
+
+    /// The policy that a user calls `spec`, on `cpus` cpus. Its schedule may never repeat.
+    pub(super) fn named(spec: &str, cpus: usize) -> Result<Contender, Unfit> {
+        policies::build(spec, &Setup::new(cpus, NAMED_QUANTUM_NS).as_in_papers())?;
+        let name = spec.split(':').next().unwrap_or(spec);
+        let entry =
+            policies::find(name).ok_or_else(|| BuildError::UnknownPolicy(name.to_string()))?;
+        if !entry.work_conserving {
+            return Err(Unfit::Idles(spec.to_string()));
+        }
+        Ok(Contender { policy: Cow::Owned(spec.to_string()), errors: Errors::Named, printed: None })
+    }
+
     /// With what the paper prints.
-    pub(super) const fn prints(self, min: f64, max: f64) -> Contender {
-        Contender { printed: Some((min, max)), ..self }
+    pub(super) const fn prints(mut self, min: f64, max: f64) -> Contender {
+        self.printed = Some((min, max));
+        self
+    }
+
+    /// The errors of a set over as many decisions as its weights are in all.
+    pub(super) fn errors(&self, setup: &Setup, weights: &[Weight]) -> Cycle {
+        match self.errors {
+            Errors::Known(errors) => errors(setup, weights),
+            Errors::Named => {
+                let setup = Setup { quantum_ns: NAMED_QUANTUM_NS, ..*setup };
+                let mut policy =
+                    policies::build(&self.policy, &setup).expect("it was built before");
+                let decisions: u64 = weights.iter().map(|w| u64::from(w.get())).sum();
+                let quanta = decisions / setup.cpus as u64;
+                let extremes = cycle::span(&mut *policy, &setup, weights, quanta);
+                Cycle { extremes, decisions }
+            }
+        }
     }
 }
 
-pub(super) const GR3: Contender = Contender {
-    policy: "gr3",
-    errors: |setup, weights| simulate(&mut Gr3::new(setup), setup, weights),
-    printed: None,
-};
+pub(super) const GR3: Contender =
+    Contender::known("gr3", |setup, weights| simulate(&mut Gr3::new(setup), setup, weights));
 
 /// Ties go to the first task, the skewed one: it gets as far ahead as it can. In closed form.
-pub(super) const WFQ: Contender = Contender {
-    policy: "wfq",
-    errors: |_, weights| Cycle { extremes: by_finish::wfq(weights), decisions: 0 },
-    printed: None,
-};
+pub(super) const WFQ: Contender =
+    Contender::known("wfq", |_, weights| Cycle { extremes: by_finish::wfq(weights), decisions: 0 });
 
 /// Ties go against the first task, the skewed one: it falls as far behind as it can. In closed form.
-pub(super) const SFQ: Contender = Contender {
-    policy: "sfq",
-    errors: |_, weights| Cycle { extremes: by_finish::sfq(weights), decisions: 0 },
-    printed: None,
-};
+pub(super) const SFQ: Contender =
+    Contender::known("sfq", |_, weights| Cycle { extremes: by_finish::sfq(weights), decisions: 0 });
 
-pub(super) const SRR: Contender = Contender {
-    policy: "srr",
-    errors: |setup, weights| simulate(&mut Srr::new(setup), setup, weights),
-    printed: None,
-};
+pub(super) const SRR: Contender =
+    Contender::known("srr", |setup, weights| simulate(&mut Srr::new(setup), setup, weights));
 
-pub(super) const VTRR: Contender = Contender {
-    policy: "vtrr",
-    errors: |setup, weights| simulate(&mut Vtrr::new(setup), setup, weights),
-    printed: None,
-};
+pub(super) const VTRR: Contender =
+    Contender::known("vtrr", |setup, weights| simulate(&mut Vtrr::new(setup), setup, weights));
 
 /// In closed form: no decision is taken.
-pub(super) const WRR: Contender = Contender {
-    policy: "wrr",
-    errors: |_, weights| Cycle { extremes: wrr(weights), decisions: 0 },
-    printed: None,
-};
+pub(super) const WRR: Contender =
+    Contender::known("wrr", |_, weights| Cycle { extremes: wrr(weights), decisions: 0 });
 
 /// Weighted round robin serves each task once in a cycle, as long as its weight says: it is furthest
 /// behind just before its turn, after s quanta (e = −s·φ/Φ), and furthest ahead just after it

@@ -5,6 +5,7 @@
 //! with the clock running. A set is a round in which all curves take turns; of many rounds the
 //! least time counts. The ratios between curves say something, the nanoseconds do not.
 
+use std::borrow::Cow;
 use std::hint::black_box;
 
 use prorata::policies;
@@ -12,7 +13,7 @@ use prorata::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 
 use super::plot::{Axis, Lines, Picture, Series, lines};
 use super::sweep::thread_cpu_time;
-use super::{Row, Study, Tally, sets};
+use super::{Row, Study, Tally, Unfit, sets};
 
 /// Rounds of measurements.
 pub(super) const ROUNDS: u32 = 20;
@@ -37,10 +38,10 @@ pub(super) enum Load {
 }
 
 /// One curve of a cost figure; the first one is what the others are compared with.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Curve {
     /// The policy, with options as users type them.
-    pub(super) policy: &'static str,
+    pub(super) policy: Cow<'static, str>,
     pub(super) cpus: u32,
     pub(super) load: Load,
     /// A number of tasks and the ratio to the first curve that the paper tells for it.
@@ -49,11 +50,12 @@ pub(super) struct Curve {
 
 impl Curve {
     pub(super) const fn new(policy: &'static str, cpus: u32, load: Load) -> Curve {
-        Curve { policy, cpus, load, printed: None }
+        Curve { policy: Cow::Borrowed(policy), cpus, load, printed: None }
     }
 
-    pub(super) const fn prints(self, tasks: u32, ratio: f64) -> Curve {
-        Curve { printed: Some((tasks, ratio)), ..self }
+    pub(super) const fn prints(mut self, tasks: u32, ratio: f64) -> Curve {
+        self.printed = Some((tasks, ratio));
+        self
     }
 
     fn label(&self) -> String {
@@ -65,7 +67,7 @@ impl Curve {
 
 /// A cost figure.
 pub(super) struct Costs {
-    pub(super) curves: &'static [Curve],
+    pub(super) curves: Cow<'static, [Curve]>,
     /// Numbers of tasks.
     pub(super) tasks: &'static [u32],
     /// Weights are random from 1 to this.
@@ -92,7 +94,7 @@ struct Player {
 impl Player {
     fn new(curve: &Curve, weights: &[Weight]) -> Player {
         let setup = Setup::new(curve.cpus as usize, QUANTUM_NS).as_in_papers();
-        let mut policy = policies::build(curve.policy, &setup).expect("a figure's policy");
+        let mut policy = policies::build(&curve.policy, &setup).expect("a figure's policy");
         for (id, &weight) in (0..).zip(weights) {
             policy.add(TaskId(id), weight);
         }
@@ -189,6 +191,17 @@ fn record(curve: &Curve, weights: &[Weight], decisions: usize) -> Vec<Call> {
 }
 
 impl Costs {
+    /// A curve for each number of cpus and load of the figure.
+    fn places(&self) -> Vec<Curve> {
+        let mut places: Vec<Curve> = Vec::new();
+        for curve in &*self.curves {
+            if !places.iter().any(|known| (known.cpus, known.load) == (curve.cpus, curve.load)) {
+                places.push(curve.clone());
+            }
+        }
+        places
+    }
+
     fn decisions(&self, point: usize) -> usize {
         LEAST_DECISIONS.max(DECISIONS_PER_TASK * self.tasks[point] as usize)
     }
@@ -270,6 +283,25 @@ impl Study for Costs {
                 panel("compared with the first", "times the first curve", "times_the_first"),
             ],
         )
+    }
+
+    /// Each on the figure's numbers of cpus, as far as it schedules so many.
+    fn with(&self, policies: &[String]) -> Result<Box<dyn Study>, Unfit> {
+        let mut curves = Vec::new();
+        for policy in policies {
+            let mut last = Ok(());
+            let before = curves.len();
+            for curve in self.places() {
+                let curve = Curve { policy: Cow::Owned(policy.clone()), printed: None, ..curve };
+                last =
+                    policies::build(policy, &Setup::new(curve.cpus as usize, QUANTUM_NS).as_in_papers()).map(drop);
+                curves.extend(last.is_ok().then_some(curve));
+            }
+            if curves.len() == before {
+                last?;
+            }
+        }
+        Ok(Box::new(Costs { curves: Cow::Owned(curves), ..*self }))
     }
 }
 

@@ -38,7 +38,11 @@ struct Account {
 /// # Panics
 /// When Φ is not a multiple of the cpus, when a cpu idles, and when on one cpu some task did not
 /// receive exactly its weight: then the schedule does not repeat after Φ decisions.
-pub(super) fn run<P: Policy>(policy: &mut P, setup: &Setup, weights: &[Weight]) -> Extremes {
+pub(super) fn run<P: Policy + ?Sized>(
+    policy: &mut P,
+    setup: &Setup,
+    weights: &[Weight],
+) -> Extremes {
     let mut accounts = admit(policy, weights);
     let total: u64 = weights.iter().map(|w| u64::from(w.get())).sum();
     let cpus = setup.cpus as u64;
@@ -58,7 +62,7 @@ pub(super) fn run<P: Policy>(policy: &mut P, setup: &Setup, weights: &[Weight]) 
 ///
 /// # Panics
 /// When a cpu idles.
-pub(super) fn span<P: Policy>(
+pub(super) fn span<P: Policy + ?Sized>(
     policy: &mut P,
     setup: &Setup,
     weights: &[Weight],
@@ -71,7 +75,7 @@ pub(super) fn span<P: Policy>(
     cycle.shared(policy, &mut accounts, setup.cpus, quanta)
 }
 
-fn admit<P: Policy>(policy: &mut P, weights: &[Weight]) -> Vec<Account> {
+fn admit<P: Policy + ?Sized>(policy: &mut P, weights: &[Weight]) -> Vec<Account> {
     for (task, &weight) in ids().zip(weights) {
         policy.add(task, weight);
     }
@@ -99,7 +103,7 @@ struct Cycle {
 
 impl Cycle {
     /// On one cpu: the loop that the sweeps of GR3 §5.1 spend their time in.
-    fn alone<P: Policy>(&self, policy: &mut P, accounts: &mut [Account]) -> Extremes {
+    fn alone<P: Policy + ?Sized>(&self, policy: &mut P, accounts: &mut [Account]) -> Extremes {
         let mut extremes = Extremes::default();
         for now in 0..self.total {
             let now_ns = now.unsigned_abs() * self.quantum_ns;
@@ -115,7 +119,7 @@ impl Cycle {
     }
 
     /// On several cpus whose quanta begin together.
-    fn shared<P: Policy>(
+    fn shared<P: Policy + ?Sized>(
         &self,
         policy: &mut P,
         accounts: &mut [Account],

@@ -1,8 +1,10 @@
 //! DFS, figure 8: two tasks of weights 1 : 1 … 1 : 8 beside 20 others, on 2 cpus.
 
+use std::borrow::Cow;
+
 use super::plot::{Axis, Lines, Picture, Series, lines};
 use super::timeline::Scene;
-use super::{Figure, Row, Study, Tally};
+use super::{Figure, Row, Study, Tally, Unfit};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "dfs-8",
@@ -12,15 +14,16 @@ pub(super) const FIGURE: Figure = Figure {
     remarks: "Tasks that always run, for 300 s in quanta of 100 ms in step. The paper's text gives \
               no numbers: it says that the two receive bandwidth in proportion to their weights. \
               So it is here.",
-    study: || Box::new(Ratios),
+    study: || Box::new(Ratios(SCENE)),
 };
 
-const SCENE: Scene = Scene { policy: "dfs-fa", cpus: 2, quantum_ms: 100, quanta: 3000 };
+const SCENE: Scene =
+    Scene { policy: Cow::Borrowed("dfs-fa"), cpus: 2, quantum_ms: 100, quanta: 3000 };
 /// The weight of the second task; the first and the others have 1.
 const WEIGHTS: [u32; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 const OTHERS: usize = 20;
 
-struct Ratios;
+struct Ratios(Scene);
 
 impl Study for Ratios {
     fn points(&self) -> usize {
@@ -28,19 +31,19 @@ impl Study for Ratios {
     }
 
     fn cost(&self, _point: usize) -> u64 {
-        SCENE.decisions()
+        self.0.decisions()
     }
 
     fn measure(&self, point: usize, _set: u32, _seed: u64) -> Tally {
         let mut weights = vec![1; 2 + OTHERS];
         weights[1] = WEIGHTS[point];
         let mut received = vec![0; 2];
-        SCENE.run(&weights, |_, task| {
+        self.0.run(&weights, |_, task| {
             if let Some(received) = received.get_mut(task.index()) {
                 *received += 1;
             }
         });
-        Tally { decisions: SCENE.decisions(), values: received }
+        Tally { decisions: self.0.decisions(), values: received }
     }
 
     fn merge(&self, _values: &mut [i64], _other: &[i64]) {}
@@ -48,10 +51,10 @@ impl Study for Ratios {
     #[allow(clippy::cast_precision_loss)] // few quanta
     fn rows(&self, tallies: &[Tally], _sets: u32) -> Vec<Row> {
         let row = |(&weight, tally): (&u32, &Tally)| {
-            let seconds = |quanta: i64| quanta as f64 * f64::from(SCENE.quantum_ms) / 1000.0;
+            let seconds = |quanta: i64| quanta as f64 * f64::from(self.0.quantum_ms) / 1000.0;
             let (first, second) = (tally.values[0], tally.values[1]);
             Row::default()
-                .at("policy", SCENE.policy)
+                .at("policy", &*self.0.policy)
                 .at("weight", weight)
                 .with("first_s", seconds(first))
                 .with("second_s", seconds(second))
@@ -88,5 +91,9 @@ impl Study for Ratios {
                 },
             ],
         )
+    }
+
+    fn with(&self, policies: &[String]) -> Result<Box<dyn Study>, Unfit> {
+        Ok(Box::new(Ratios(self.0.with(policies)?)))
     }
 }

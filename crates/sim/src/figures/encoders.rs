@@ -2,7 +2,7 @@
 
 use super::plot::{Axis, Lines, Picture, Series, lines};
 use super::timeline::Scene;
-use super::{Row, Study, Tally};
+use super::{Row, Study, Tally, Unfit};
 
 const SHARES: [u32; 5] = [1, 2, 3, 4, 5];
 const QUANTUM_MS: u32 = 20;
@@ -16,7 +16,12 @@ pub(super) struct Encoders(Scene);
 
 /// The study of `policy`.
 pub(super) fn study(policy: &'static str) -> Box<dyn Study> {
-    Box::new(Encoders(Scene { policy, cpus: 1, quantum_ms: QUANTUM_MS, quanta: QUANTA }))
+    Box::new(Encoders(Scene {
+        policy: policy.into(),
+        cpus: 1,
+        quantum_ms: QUANTUM_MS,
+        quanta: QUANTA,
+    }))
 }
 
 impl Study for Encoders {
@@ -43,7 +48,7 @@ impl Study for Encoders {
             received_ms[usize::try_from(task).expect("an id")] += QUANTUM_MS;
             for (share, received_ms) in SHARES.into_iter().zip(received_ms) {
                 let row = Row::default()
-                    .at("policy", self.0.policy)
+                    .at("policy", &*self.0.policy)
                     .at("share", share)
                     .at("time_ms", now * QUANTUM_MS)
                     .with("frames", f64::from(received_ms / FRAME_MS));
@@ -69,5 +74,9 @@ impl Study for Encoders {
                 series: SHARES.into_iter().rev().map(curve).collect(),
             }],
         )
+    }
+
+    fn with(&self, policies: &[String]) -> Result<Box<dyn Study>, Unfit> {
+        Ok(Box::new(Encoders(self.0.with(policies)?)))
     }
 }

@@ -5,27 +5,37 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::{Figure, FigureError, Report, Request, Row};
+use super::{Figure, FigureError, Report, Request, Row, Study};
 
 /// Writes NAME.csv, NAME.json and NAME.svg.
-pub(super) fn write(figure: &Figure, report: &Report, directory: &Path) -> Result<(), FigureError> {
+pub(super) fn write(
+    request: &Request<'_>,
+    study: &dyn Study,
+    report: &Report,
+) -> Result<(), FigureError> {
+    let file = |extension| path_of(&report.figure, request.directory, extension);
     let data = serde_json::to_string(&data(report)).expect("plain data") + "\n";
-    replace(&path_of(figure, directory, "csv"), &csv(&report.rows))?;
-    replace(&path_of(figure, directory, "json"), &data)?;
-    draw(figure, report, directory)
+    replace(&file("csv"), &csv(&report.rows))?;
+    replace(&file("json"), &data)?;
+    draw(request.figure, study, report, request.directory)
 }
 
 /// Writes NAME.svg.
-pub(super) fn draw(figure: &Figure, report: &Report, directory: &Path) -> Result<(), FigureError> {
+pub(super) fn draw(
+    figure: &Figure,
+    study: &dyn Study,
+    report: &Report,
+    directory: &Path,
+) -> Result<(), FigureError> {
     let title = format!("{} — {}", figure.source, figure.title);
-    let picture = (figure.study)()
+    let picture = study
         .draw(&title, &report.rows)
         .map_err(|reason| FigureError::Drawing { figure: figure.name, reason })?;
-    replace(&path_of(figure, directory, "svg"), &picture)
+    replace(&path_of(&report.figure, directory, "svg"), &picture)
 }
 
-fn path_of(figure: &Figure, directory: &Path, extension: &str) -> PathBuf {
-    directory.join(format!("{}.{extension}", figure.name))
+fn path_of(name: &str, directory: &Path, extension: &str) -> PathBuf {
+    directory.join(format!("{name}.{extension}"))
 }
 
 /// Puts `text` into the file at `path`, wholly or not at all.
@@ -110,21 +120,21 @@ pub fn csv(rows: &[Row]) -> String {
 /// took no time.
 #[must_use]
 pub fn stored(request: &Request<'_>) -> Option<Report> {
-    let report = read(request.figure, request.directory)?;
+    let report = read(&request.name(), request.directory)?;
     let same = report.sets == request.sets() && report.seed == request.seed;
     same.then_some(report)
 }
 
 /// What NAME.json in `directory` holds, if it is there and whole, and the other files are there.
-pub(super) fn read(figure: &Figure, directory: &Path) -> Option<Report> {
-    let file = |extension| path_of(figure, directory, extension);
+pub(super) fn read(name: &str, directory: &Path) -> Option<Report> {
+    let file = |extension| path_of(name, directory, extension);
     if !file("csv").exists() || !file("svg").exists() {
         return None;
     }
     let data: Value = serde_json::from_slice(&std::fs::read(file("json")).ok()?).ok()?;
     let rows = data["rows"].as_array()?.iter().map(row_of).collect::<Option<_>>()?;
     Some(Report {
-        figure: figure.name.to_string(),
+        figure: name.to_string(),
         sets: u32::try_from(data["sets"].as_u64()?).ok()?,
         seed: data["seed"].as_u64()?,
         seconds: 0.0,
@@ -189,8 +199,9 @@ mod tests {
     #[test]
     fn every_golden_csv_holds_the_rows_of_its_json() {
         for figure in REGISTRY {
-            let report = read(figure, &golden()).expect(figure.name);
-            let text = std::fs::read_to_string(path_of(figure, &golden(), "csv")).expect("text");
+            let report = read(figure.name, &golden()).expect(figure.name);
+            let text =
+                std::fs::read_to_string(path_of(figure.name, &golden(), "csv")).expect("text");
             let lines = parse(&text).unwrap_or_else(|error| panic!("{}: {error}", figure.name));
             assert_eq!(lines.len(), 1 + report.rows.len(), "{}", figure.name);
             for (index, (row, cells)) in report.rows.iter().zip(&lines[1..]).enumerate() {

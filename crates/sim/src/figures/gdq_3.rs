@@ -16,11 +16,11 @@ pub(super) const FIGURE: Figure = Figure {
               is one of its cpus; the paper has it 10 % faster than GDQ. All are flat, as there, but \
               GDQ on 8 cpus with few tasks: rounds are short, and at the end of each the other \
               queues are looked at.",
-    study: || Box::new(Costs { curves: &CURVES, tasks: &TASKS, most_weight: 1 }),
+    study: || Box::new(Costs { curves: CURVES.as_slice().into(), tasks: &TASKS, most_weight: 1 }),
 };
 
 const TASKS: [u32; 7] = [10, 20, 50, 100, 200, 500, 1000];
-const CURVES: [Curve; 5] = [
+static CURVES: [Curve; 5] = [
     Curve::new("gdq:t=20", 8, Load::Hogs),
     Curve::new("gdq:t=20", 2, Load::Hogs),
     Curve::new("gr3", 8, Load::Hogs),

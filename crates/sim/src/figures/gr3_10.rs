@@ -14,7 +14,7 @@ pub(super) const FIGURE: Figure = Figure {
               with the exact sum. Eight cpus whose quanta begin together, for as many decisions as \
               the total weight. The extremes lie a little inside the uniprocessor's, as in the \
               paper, and belong to single sets out of 112,500.",
-    study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 8, part: 10 }),
+    study: || Box::new(Skewed { contenders: CONTENDERS.into(), cpus: 8, part: 10 }),
 };
 
 const CONTENDERS: &[Contender] = &[GR3.prints(-2.5, 2.8)];

@@ -19,11 +19,11 @@ pub(super) const FIGURE: Figure = Figure {
               the end of a slice, which lasts as many quanta as the task's weight, about 20; here \
               its searches are spread over all decisions, while the paper times each run of the \
               scheduler. wfq-list searches an array, in the order of memory, at every decision.",
-    study: || Box::new(Costs { curves: &CURVES, tasks: &TASKS, most_weight: 40 }),
+    study: || Box::new(Costs { curves: CURVES.as_slice().into(), tasks: &TASKS, most_weight: 40 }),
 };
 
 const TASKS: [u32; 9] = [2, 5, 10, 20, 50, 100, 200, 300, 400];
-const CURVES: [Curve; 7] = [
+static CURVES: [Curve; 7] = [
     Curve::new("gr3", 1, Load::Hogs),
     Curve::new("gr3", 2, Load::Hogs),
     Curve::new("vtrr", 1, Load::Hogs),

@@ -17,11 +17,11 @@ pub(super) const FIGURE: Figure = Figure {
               always run (the first curve), for any number of tasks, while the others grow. GR3 on \
               one cpu is the flattest here too, but 7 to 15 times the first curve: a pick alone is \
               5 ns here, and how often tasks sleep and wake is our reading.",
-    study: || Box::new(Costs { curves: &CURVES, tasks: &TASKS, most_weight: 40 }),
+    study: || Box::new(Costs { curves: CURVES.as_slice().into(), tasks: &TASKS, most_weight: 40 }),
 };
 
 const TASKS: [u32; 8] = [40, 80, 200, 400, 800, 2000, 4000, 8000];
-const CURVES: [Curve; 7] = [
+static CURVES: [Curve; 7] = [
     Curve::new("gr3", 1, Load::Hogs),
     Curve::new("gr3", 1, Load::Hackbench).prints(8000, 3.0),
     Curve::new("gr3", 2, Load::Hackbench),

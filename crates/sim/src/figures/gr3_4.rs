@@ -17,7 +17,7 @@ pub(super) const FIGURE: Figure = Figure {
               printed value. The least error depends on where in the list heavy tasks stand and on \
               how uneven their weights are, which the paper's text does not say; ours is the worst \
               of unsorted lists.",
-    study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 1, part: 10 }),
+    study: || Box::new(Skewed { contenders: CONTENDERS.into(), cpus: 1, part: 10 }),
 };
 
 const CONTENDERS: &[Contender] = &[WRR.prints(-12067.0, 23593.0)];

@@ -15,7 +15,7 @@ pub(super) const FIGURE: Figure = Figure {
               finishing time, which a test holds to be equal to the policy's decisions. Ties go to \
               the skewed task, which then gets as far ahead as WFQ allows: (N−1)·φ/Φ, the printed \
               819 at 8192 tasks.",
-    study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 1, part: 10 }),
+    study: || Box::new(Skewed { contenders: CONTENDERS.into(), cpus: 1, part: 10 }),
 };
 
 const CONTENDERS: &[Contender] = &[WFQ.prints(-1.0, 819.0)];

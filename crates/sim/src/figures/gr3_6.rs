@@ -14,7 +14,7 @@ pub(super) const FIGURE: Figure = Figure {
               with the exact sum. The schedule of a cycle is that of figure 5, backwards, which a \
               test holds to be equal to the policy's decisions. Ties go against the skewed task: \
               the mirror image of WFQ.",
-    study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 1, part: 10 }),
+    study: || Box::new(Skewed { contenders: CONTENDERS.into(), cpus: 1, part: 10 }),
 };
 
 const CONTENDERS: &[Contender] = &[SFQ.prints(-819.0, 1.0)];

@@ -15,7 +15,7 @@ pub(super) const FIGURE: Figure = Figure {
               which is asserted for every set. VTRR's errors come from the order of its queue, by \
               decreasing share. The greatest one may depend on the generator of the weights, which \
               the paper's text does not describe (conjecture). It was not tuned.",
-    study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 1, part: 10 }),
+    study: || Box::new(Skewed { contenders: CONTENDERS.into(), cpus: 1, part: 10 }),
 };
 
 const CONTENDERS: &[Contender] = &[VTRR.prints(-2129.0, 10079.0)];

@@ -15,7 +15,7 @@ pub(super) const FIGURE: Figure = Figure {
               which is asserted for every set. The greatest error is 1.7 % above the printed one, \
               in both directions, and we do not know why. It may be the generator of the weights, \
               which the paper's text does not describe (conjecture).",
-    study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 1, part: 10 }),
+    study: || Box::new(Skewed { contenders: CONTENDERS.into(), cpus: 1, part: 10 }),
 };
 
 const CONTENDERS: &[Contender] = &[SRR.prints(-369.0, 369.0)];

@@ -16,7 +16,7 @@ pub(super) const FIGURE: Figure = Figure {
               and differ from seed to seed as much as from the printed ones: seeds \
               1 to 6, run in full, give −2.548..3.072, −2.522..3.000, −2.506..3.035, \
               −2.509..3.055, −2.521..3.000 and −2.494..3.113.",
-    study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 1, part: 10 }),
+    study: || Box::new(Skewed { contenders: CONTENDERS.into(), cpus: 1, part: 10 }),
 };
 
 const CONTENDERS: &[Contender] = &[GR3.prints(-2.5, 3.0)];

@@ -15,7 +15,7 @@ pub(super) const FIGURE: Figure = Figure {
               a task of exactly half may be alone in its group where the paper's was not \
               (conjecture). WFQ, SFQ and SRR are more than five times worse than at a \
               tenth, as the paper says.",
-    study: || Box::new(Skewed { contenders: CONTENDERS, cpus: 1, part: 2 }),
+    study: || Box::new(Skewed { contenders: CONTENDERS.into(), cpus: 1, part: 2 }),
 };
 
 const CONTENDERS: &[Contender] = &[GR3.prints(-2.3, 4.6), WFQ, SFQ, SRR, VTRR, WRR];

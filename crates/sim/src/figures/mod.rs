@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::journal::JournalError;
+use prorata::policies::BuildError;
 
 mod agreement;
 mod average;
@@ -156,6 +157,28 @@ trait Study: Send + Sync {
 
     /// The picture.
     fn draw(&self, title: &str, rows: &[Row]) -> plot::Picture;
+
+    /// The same with other policies, without what the paper prints.
+    fn with(&self, _policies: &[String]) -> Result<Box<dyn Study>, Unfit> {
+        Err(Unfit::NoComparison)
+    }
+}
+
+/// Why a figure has no place for policies that a user named.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// It is about what one policy does inside, or about its options.
+    #[error("it compares no policies: see 'prorata figure --list'")]
+    NoComparison,
+    /// It shows one.
+    #[error("it shows one policy: name one")]
+    OneOnly,
+    /// It would idle, which has no place in the figure either.
+    #[error("{0} leaves cpus idle beside waiting tasks, which the figure has no place for")]
+    Idles(String),
+    /// There is no such policy, or not for so many cpus.
+    #[error(transparent)]
+    Build(#[from] BuildError),
 }
 
 /// What an experiment found, in integers, so that merging loses nothing.
@@ -289,6 +312,16 @@ pub enum FigureError {
         path: PathBuf,
         /// Why it failed.
         source: std::io::Error,
+    },
+    /// The policies.
+    #[error("{figure} with {policies}")]
+    Policies {
+        /// Name of the figure.
+        figure: &'static str,
+        /// The policies.
+        policies: String,
+        /// Why not.
+        source: Unfit,
     },
     /// The journal of what is done.
     #[error(transparent)]

@@ -13,9 +13,11 @@ use super::{Figure, FigureError, REGISTRY, Report, files};
 /// # Errors
 /// When the page or a picture cannot be written.
 pub fn write_page(directory: &Path) -> Result<(), FigureError> {
-    let found = |figure| Some((figure, files::read(figure, directory)?));
+    let found = |figure: &'static Figure| Some((figure, files::read(figure.name, directory)?));
     let figures: Vec<(&Figure, Report)> = REGISTRY.iter().filter_map(found).collect();
-    figures.iter().try_for_each(|(figure, report)| files::draw(figure, report, directory))?;
+    for (figure, report) in &figures {
+        files::draw(figure, &*(figure.study)(), report, directory)?;
+    }
     files::replace(&directory.join("index.html"), &page(&figures))
 }
 
@@ -131,7 +133,9 @@ mod tests {
     #[test]
     fn the_golden_page_is_what_would_be_written() {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../figures");
-        let read = |figure| files::read(figure, &golden).map(|report| (figure, report));
+        let read = |figure: &'static Figure| {
+            files::read(figure.name, &golden).map(|report| (figure, report))
+        };
         let figures: Vec<(&Figure, Report)> = REGISTRY.iter().filter_map(read).collect();
         let text = std::fs::read_to_string(golden.join("index.html")).expect("text");
         assert!(page(&figures) == text, "`prorata figure dfs-8 --output figures` writes it anew");

@@ -1,12 +1,14 @@
 //! The study of GR3 §5.1: worst-case service errors when one task has a tenth (or half) of the
 //! weight, over 45 combinations of the number of tasks and the total weight.
 
+use std::borrow::Cow;
+
 use prorata::{Setup, Weight};
 
 use super::contenders::{Contender, Cycle};
 use super::cycle::QUANTUM_NS;
 use super::plot::{Picture, Surfaces, surfaces};
-use super::{Coordinate, Row, Study, Tally, sets};
+use super::{Coordinate, Row, Study, Tally, Unfit, sets};
 
 /// Random sets at every combination, in the paper.
 pub(super) const SETS: u32 = 2500;
@@ -17,22 +19,22 @@ const TOTALS: [u32; 5] = [16384, 32768, 65536, 131_072, 262_144];
 
 /// The study.
 pub(super) struct Skewed {
-    pub(super) contenders: &'static [Contender],
+    pub(super) contenders: Cow<'static, [Contender]>,
     pub(super) cpus: usize,
     /// The first task has one part in so many of the weight.
     pub(super) part: u32,
 }
 
-struct Point {
-    contender: Contender,
+struct Point<'s> {
+    contender: &'s Contender,
     tasks: u32,
     total: u32,
 }
 
 impl Skewed {
-    fn point(&self, point: usize) -> Point {
+    fn point(&self, point: usize) -> Point<'_> {
         let (tasks, total) = combination(point % COMBINATIONS);
-        Point { contender: self.contenders[point / COMBINATIONS], tasks, total }
+        Point { contender: &self.contenders[point / COMBINATIONS], tasks, total }
     }
 }
 
@@ -74,8 +76,9 @@ impl Study for Skewed {
     fn measure(&self, point: usize, set: u32, seed: u64) -> Tally {
         let Point { contender, tasks, total } = self.point(point);
         let weights = weights(tasks, total, self.part, set, seed);
-        let setup = Setup::new(self.cpus, QUANTUM_NS).as_in_papers();
-        let Cycle { extremes, decisions } = (contender.errors)(&setup, &weights);
+        let seed = seed.wrapping_add(set.into());
+        let setup = Setup { seed, ..Setup::new(self.cpus, QUANTUM_NS).as_in_papers() };
+        let Cycle { extremes, decisions } = contender.errors(&setup, &weights);
         Tally { decisions, values: vec![extremes.min, extremes.max] }
     }
 
@@ -89,14 +92,14 @@ impl Study for Skewed {
             let Point { contender, tasks, total } = self.point(index);
             let quanta = |error: i64| in_quanta(error, total);
             Row::default()
-                .at("policy", contender.policy)
+                .at("policy", &*contender.policy)
                 .at("tasks", tasks)
                 .at("total_weight", total)
                 .with("min", quanta(tally.values[0]))
                 .with("max", quanta(tally.values[1]))
         };
         let mut rows: Vec<Row> = tallies.iter().enumerate().map(row).collect();
-        for (rows, contender) in rows.chunks_mut(COMBINATIONS).zip(self.contenders) {
+        for (rows, contender) in rows.chunks_mut(COMBINATIONS).zip(&*self.contenders) {
             if let Some((min, max)) = contender.printed {
                 worst(rows, "min", |a, b| a < b).print("min", min);
                 worst(rows, "max", |a, b| a > b).print("max", max);
@@ -113,9 +116,15 @@ impl Study for Skewed {
                 ("least", rows.iter().map(|row| row.value("min")).collect()),
             ],
             printed: contender.printed.map_or(vec![], |(min, max)| vec![max, min]),
-            ..panel(contender.policy)
+            ..panel(&contender.policy)
         });
         surfaces(title, &panels.collect::<Vec<_>>())
+    }
+
+    fn with(&self, policies: &[String]) -> Result<Box<dyn Study>, Unfit> {
+        let contenders = policies.iter().map(|spec| Contender::named(spec, self.cpus));
+        let contenders = contenders.collect::<Result<Vec<_>, _>>()?;
+        Ok(Box::new(Skewed { contenders: Cow::Owned(contenders), ..*self }))
     }
 }
 

@@ -26,6 +26,8 @@ const CHUNK_DECISIONS: u64 = 1 << 24;
 pub struct Request<'a> {
     /// The figure.
     pub figure: &'static Figure,
+    /// Policies in the place of the figure's own, if any.
+    pub policies: &'a [String],
     /// Random sets at every point; `None` for as many as the paper ran. A figure without chance
     /// takes one.
     pub sets: Option<u32>,
@@ -38,6 +40,27 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
+    /// What its files are called: as the figure, and with its policies if they are other ones.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.policies {
+            [] => self.figure.name.to_string(),
+            policies => format!("{}-with-{}", self.figure.name, policies.join("+")),
+        }
+    }
+
+    pub(super) fn study(&self) -> Result<Box<dyn Study>, FigureError> {
+        let study = (self.figure.study)();
+        if self.policies.is_empty() {
+            return Ok(study);
+        }
+        study.with(self.policies).map_err(|source| FigureError::Policies {
+            figure: self.figure.name,
+            policies: self.policies.join(", "),
+            source,
+        })
+    }
+
     /// Random sets at every point.
     #[must_use]
     pub fn sets(&self) -> u32 {
@@ -54,13 +77,18 @@ impl Request<'_> {
 /// # Panics
 /// When a policy breaks the set-up of a figure (an idle cpu, a schedule that does not repeat).
 pub fn produce(request: &Request<'_>, progress: &dyn Progress) -> Result<Report, FigureError> {
-    let (report, journal) = sweep(request, progress)?;
-    files::write(request.figure, &report, request.directory)?;
+    let study = request.study()?;
+    let (report, journal) = sweep(request, &*study, progress)?;
+    files::write(request, &*study, &report)?;
     journal.delete()?;
     Ok(report)
 }
 
-fn sweep(request: &Request<'_>, progress: &dyn Progress) -> Result<(Report, Journal), FigureError> {
+fn sweep(
+    request: &Request<'_>,
+    study: &dyn Study,
+    progress: &dyn Progress,
+) -> Result<(Report, Journal), FigureError> {
     let sets = request.sets();
     if sets == 0 || sets > sets::LIMIT {
         return Err(FigureError::Sets(sets));
@@ -68,8 +96,7 @@ fn sweep(request: &Request<'_>, progress: &dyn Progress) -> Result<(Report, Jour
     if request.jobs == 0 {
         return Err(FigureError::Jobs);
     }
-    let study = (request.figure.study)();
-    let chunks = chunks_of(&*study, sets);
+    let chunks = chunks_of(study, sets);
     let header = Header::new(request, chunks.len());
     let path = request.directory.join(header.file_name());
     let (log, mut done) = Log::open(path, &header)?;
@@ -78,7 +105,7 @@ fn sweep(request: &Request<'_>, progress: &dyn Progress) -> Result<(Report, Jour
         chunks.iter().map(|c| c.cost).sum::<u64>() - left.iter().map(|c| c.cost).sum::<u64>(),
         chunks.iter().map(|chunk| chunk.cost).sum(),
     );
-    let work = Work { study: &*study, seed: request.seed, left, next: AtomicUsize::new(0) };
+    let work = Work { study, seed: request.seed, left, next: AtomicUsize::new(0) };
     let log = Mutex::new(log);
     let outcomes: Vec<Result<Vec<Entry>, FigureError>> = std::thread::scope(|scope| {
         let run = || work.run(&log, progress);
@@ -93,7 +120,7 @@ fn sweep(request: &Request<'_>, progress: &dyn Progress) -> Result<(Report, Jour
         outcome?.into_iter().for_each(|entry| done.insert(entry));
     }
     let log = log.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let report = report(request, &*study, &chunks, &done, log.elapsed());
+    let report = report(request, study, &chunks, &done, log.elapsed());
     Ok((report, log.journal))
 }
 
@@ -135,7 +162,7 @@ struct Header {
 impl Header {
     fn new(request: &Request<'_>, chunks: usize) -> Header {
         Header {
-            figure: request.figure.name.to_string(),
+            figure: request.name(),
             sets: request.sets(),
             seed: request.seed,
             chunks,
@@ -274,7 +301,7 @@ fn report(
         }
     }
     Report {
-        figure: request.figure.name.to_string(),
+        figure: request.name(),
         sets: request.sets(),
         seed: request.seed,
         seconds: elapsed.as_secs_f64(),

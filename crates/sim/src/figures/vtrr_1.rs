@@ -14,7 +14,7 @@ pub(super) const FIGURE: Figure = Figure {
               256 to 2048 shares, forty combinations. Averages of the extremes of single sets. The \
               errors of weighted round robin are in proportion to the total, and greatest for \
               three or four tasks, so the printed extremes depend on which combinations one draws.",
-    study: || Box::new(Average { contenders: CONTENDERS }),
+    study: || Box::new(Average { contenders: CONTENDERS.into() }),
 };
 
 const CONTENDERS: &[Contender] = &[VTRR.prints(-3.8, 10.6), WRR.prints(-398.0, 479.0)];

@@ -10,7 +10,7 @@ pub(super) const FIGURE: Figure = Figure {
     source: "VTRR (USENIX 2001), figure 2",
     sets: SETS,
     remarks: "As figure 1. WFQ runs with ties in favour of the largest share.",
-    study: || Box::new(Average { contenders: CONTENDERS }),
+    study: || Box::new(Average { contenders: CONTENDERS.into() }),
 };
 
 const CONTENDERS: &[Contender] = &[VTRR.prints(-3.8, 10.6), WFQ.prints(-1.0, 2.0)];

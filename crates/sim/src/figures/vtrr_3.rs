@@ -16,11 +16,11 @@ pub(super) const FIGURE: Figure = Figure {
               times. linux-2.4 searches its list only at the end of a slice, which lasts as many \
               quanta as the task's share, about 20; here its searches are spread over all \
               decisions, while the paper times each run of the scheduler.",
-    study: || Box::new(Costs { curves: &CURVES, tasks: &TASKS, most_weight: 40 }),
+    study: || Box::new(Costs { curves: CURVES.as_slice().into(), tasks: &TASKS, most_weight: 40 }),
 };
 
 const TASKS: [u32; 7] = [2, 5, 10, 20, 50, 100, 200];
-const CURVES: [Curve; 4] = [
+static CURVES: [Curve; 4] = [
     Curve::new("vtrr", 1, Load::Hogs),
     Curve::new("wfq", 1, Load::Hogs).prints(200, 6.0),
     Curve::new("wfq-list", 1, Load::Hogs),

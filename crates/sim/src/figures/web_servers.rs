@@ -3,7 +3,7 @@
 
 use super::plot::{Axis, Lines, Picture, Series, lines};
 use super::timeline::Scene;
-use super::{Row, Study, Tally};
+use super::{Row, Study, Tally, Unfit};
 
 const SERVERS: u32 = 6;
 const PROCESSES: u32 = 100;
@@ -21,7 +21,12 @@ pub(super) struct WebServers(Scene);
 
 /// The study of `policy` on `cpus` cpus.
 pub(super) fn study(policy: &'static str, cpus: usize) -> Box<dyn Study> {
-    Box::new(WebServers(Scene { policy, cpus, quantum_ms: QUANTUM_MS, quanta: CYCLE * CYCLES }))
+    Box::new(WebServers(Scene {
+        policy: policy.into(),
+        cpus,
+        quantum_ms: QUANTUM_MS,
+        quanta: CYCLE * CYCLES,
+    }))
 }
 
 fn weight_of(server: u32) -> u32 {
@@ -69,7 +74,7 @@ impl Study for WebServers {
                 let received = received as f64;
                 let share = f64::from(weight_of(server)) / f64::from(CYCLE);
                 let row = Row::default()
-                    .at("policy", self.0.policy)
+                    .at("policy", &*self.0.policy)
                     .at("cpus", u32::try_from(self.0.cpus).expect("few cpus"))
                     .at("server", server + 1)
                     .at("weight", weight_of(server))
@@ -109,5 +114,9 @@ impl Study for WebServers {
                 panel("its service error", "error", "quanta"),
             ],
         )
+    }
+
+    fn with(&self, policies: &[String]) -> Result<Box<dyn Study>, Unfit> {
+        Ok(Box::new(WebServers(self.0.with(policies)?)))
     }
 }

@@ -4,7 +4,7 @@ use prorata::TaskId;
 
 use super::plot::{Picture, Strips, strips};
 use super::timeline::Scene;
-use super::{Row, Study, Tally};
+use super::{Row, Study, Tally, Unfit};
 
 const SHARES: [u32; 5] = [1, 2, 3, 4, 5];
 const QUANTUM_MS: u32 = 20;
@@ -20,7 +20,7 @@ pub(super) struct WhoRuns {
 
 /// The study of `policy`.
 pub(super) fn study(policy: &'static str, printed: Option<f64>) -> Box<dyn Study> {
-    let scene = Scene { policy, cpus: 1, quantum_ms: QUANTUM_MS, quanta: QUANTA };
+    let scene = Scene { policy: policy.into(), cpus: 1, quantum_ms: QUANTUM_MS, quanta: QUANTA };
     Box::new(WhoRuns { scene, printed })
 }
 
@@ -50,7 +50,7 @@ impl Study for WhoRuns {
             let task = TaskId(u32::try_from(run[0]).expect("an id"));
             let length = u32::try_from(run.len()).expect("few quanta");
             let row = Row::default()
-                .at("policy", self.scene.policy)
+                .at("policy", &*self.scene.policy)
                 .at("share", SHARES[task.index()])
                 .with("begin_ms", f64::from(begin * QUANTUM_MS))
                 .with("end_ms", f64::from((begin + length) * QUANTUM_MS))
@@ -79,6 +79,10 @@ impl Study for WhoRuns {
                 runs: rows.iter().map(run).collect(),
             }],
         )
+    }
+
+    fn with(&self, policies: &[String]) -> Result<Box<dyn Study>, Unfit> {
+        Ok(Box::new(WhoRuns { scene: self.scene.with(policies)?, printed: None }))
     }
 }
 
