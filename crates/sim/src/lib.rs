@@ -38,6 +38,7 @@ pub mod journal;
 pub mod machine;
 pub mod observer;
 pub mod outcome;
+mod plot;
 mod progress;
 pub mod random;
 pub mod sweep;

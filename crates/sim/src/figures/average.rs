@@ -7,9 +7,9 @@ use prorata::Setup;
 
 use super::contenders::{Contender, Cycle};
 use super::cycle::QUANTUM_NS;
-use super::plot::{Picture, Surfaces, surfaces};
 use super::skewed::{labels, worst};
 use super::{Row, Study, Tally, Unfit, sets};
+use crate::plot::{Picture, Surfaces, surfaces};
 
 /// Random sets at every combination, in the paper.
 pub(super) const SETS: u32 = 10_000;

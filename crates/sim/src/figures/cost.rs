@@ -11,9 +11,9 @@ use std::hint::black_box;
 use prorata::policies;
 use prorata::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 
-use super::plot::{Axis, Lines, Picture, Series, lines};
 use super::sweep::thread_cpu_time;
 use super::{Row, Study, Tally, Unfit, sets};
+use crate::plot::{Axis, Lines, Picture, Series, lines};
 
 /// Rounds of measurements.
 pub(super) const ROUNDS: u32 = 20;
@@ -272,15 +272,20 @@ impl Study for Costs {
         };
         let panel = |title: &str, name, measure| Lines {
             title: title.to_string(),
-            x: Axis { name: "tasks", logarithmic: true },
+            x: Axis { name: "number of tasks", logarithmic: true },
             y: Axis { name, logarithmic: spread(rows, measure) > 10.0 },
             series: curves(measure),
+            printed: rows.iter().filter_map(|row| printed(row, measure)).collect(),
         };
         lines(
             title,
             &[
-                panel("on the machine that drew this", "ns a decision", "ns"),
-                panel("compared with the first", "times the first curve", "times_the_first"),
+                panel("on the machine that drew this", "time of a decision, ns", "ns"),
+                panel(
+                    "compared with the first",
+                    "time of a decision / the first curve's",
+                    "times_the_first",
+                ),
             ],
         )
     }
@@ -303,6 +308,11 @@ impl Study for Costs {
         }
         Ok(Box::new(Costs { curves: Cow::Owned(curves), ..*self }))
     }
+}
+
+/// Where the paper has `row`.
+fn printed(row: &Row, measure: &str) -> Option<(f64, f64)> {
+    Some((row.place("tasks").number(), row.printed(measure)?))
 }
 
 /// How many times the least value of a measure the greatest is.

@@ -2,8 +2,8 @@
 
 use super::Figure;
 use super::idle::{DFS, DFS_PRINTED, Idle, SETS, idle_panel, near_the_cpus, together_panel};
-use super::plot::Axis;
 use super::ticks::Scenario;
+use crate::plot::Axis;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "dfs-3",
@@ -36,7 +36,7 @@ pub(super) const FIGURE: Figure = Figure {
             ],
             panels: |rows| {
                 let idle = |policy, scenario| {
-                    let tasks = Axis { name: "tasks", logarithmic: false };
+                    let tasks = Axis { name: "number of tasks", logarithmic: false };
                     idle_panel(rows, (policy, scenario), tasks)
                 };
                 vec![

@@ -2,8 +2,8 @@
 
 use super::Figure;
 use super::idle::{DFS, DFS_PRINTED, Idle, SETS, idle_panel, near_the_cpus, together_panel};
-use super::plot::Axis;
 use super::ticks::Scenario;
+use crate::plot::Axis;
 
 /// Mean ticks between arrivals, and between departures. The paper's text does not say.
 const MEAN_TICKS: u32 = 100;
@@ -29,7 +29,7 @@ pub(super) const FIGURE: Figure = Figure {
             printed: &[],
             panels: |rows| {
                 let idle = |policy| {
-                    let tasks = Axis { name: "tasks", logarithmic: false };
+                    let tasks = Axis { name: "number of tasks at the start", logarithmic: false };
                     idle_panel(rows, (policy, "dynamic"), tasks)
                 };
                 vec![

@@ -2,8 +2,8 @@
 
 use super::Figure;
 use super::idle::{CPUS, DFS, DFS_PRINTED, Idle, Point, SETS, idle_panel};
-use super::plot::Axis;
 use super::ticks::Scenario;
+use crate::plot::Axis;
 
 /// Mean ticks between arrivals, and between departures.
 const MEANS: [u32; 8] = [5, 10, 20, 50, 100, 200, 500, 1000];
@@ -32,7 +32,7 @@ pub(super) const FIGURE: Figure = Figure {
             printed: &[],
             panels: |rows| {
                 let idle = |policy| {
-                    let x = Axis { name: "mean ticks between arrivals", logarithmic: true };
+                    let x = Axis { name: "mean time between arrivals, ticks", logarithmic: true };
                     idle_panel(rows, (policy, "dynamic"), x)
                 };
                 vec![idle("dfs:parts=printed"), idle("dfs")]

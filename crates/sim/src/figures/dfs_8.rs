@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::plot::{Axis, Lines, Picture, Series, lines};
 use super::timeline::Scene;
 use super::{Figure, Row, Study, Tally, Unfit};
+use crate::plot::{Axis, Lines, Picture, Series, lines};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "dfs-8",
@@ -77,17 +77,19 @@ impl Study for Ratios {
                 Lines {
                     title: "processor time in 300 s".to_string(),
                     x: x(),
-                    y: Axis { name: "s", logarithmic: false },
+                    y: Axis { name: "processor time, s", logarithmic: false },
                     series: vec![
                         curve("first task, weight 1", "first_s"),
                         curve("second task", "second_s"),
                     ],
+                    printed: vec![],
                 },
                 Lines {
                     title: "second : first".to_string(),
                     x: x(),
-                    y: Axis { name: "ratio", logarithmic: false },
+                    y: Axis { name: "ratio of processor times", logarithmic: false },
                     series: vec![due, curve("measured", "ratio")],
+                    printed: vec![],
                 },
             ],
         )

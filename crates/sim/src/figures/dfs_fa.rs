@@ -5,8 +5,8 @@ use prorata::policies::dfs_fa::DfsFa;
 
 use super::Figure;
 use super::idle::{CPUS, Contender, Idle, Point, SETS};
-use super::plot::{Axis, Lines, Series};
 use super::ticks::{self, Scenario};
+use crate::plot::{Axis, Lines, Series};
 
 const DFS_FA: Contender = Contender {
     policy: "dfs-fa",
@@ -48,9 +48,18 @@ pub(super) const FIGURE: Figure = Figure {
                 };
                 vec![Lines {
                     title: "idle beside a waiting task".to_string(),
-                    x: Axis { name: "cpus", logarithmic: true },
-                    y: Axis { name: "% of cpu time", logarithmic: false },
+                    x: Axis { name: "number of cpus", logarithmic: true },
+                    y: Axis {
+                        name: "idle beside a waiting task, % of cpu time",
+                        logarithmic: false,
+                    },
                     series: SCENARIOS.iter().map(curve).collect(),
+                    printed: rows
+                        .iter()
+                        .filter_map(|row| {
+                            Some((row.place("cpus").number(), row.printed("idle_percent")?))
+                        })
+                        .collect(),
                 }]
             },
         })

@@ -1,8 +1,8 @@
 //! The study of VTRR §5.4: frames that five audio encoders have encoded, over time.
 
-use super::plot::{Axis, Lines, Picture, Series, lines};
 use super::timeline::Scene;
 use super::{Row, Study, Tally, Unfit};
+use crate::plot::{Axis, Lines, Picture, Series, lines};
 
 const SHARES: [u32; 5] = [1, 2, 3, 4, 5];
 const QUANTUM_MS: u32 = 20;
@@ -69,9 +69,10 @@ impl Study for Encoders {
             title,
             &[Lines {
                 title: self.0.policy.to_string(),
-                x: Axis { name: "s", logarithmic: false },
-                y: Axis { name: "frames encoded", logarithmic: false },
+                x: Axis { name: "time, s", logarithmic: false },
+                y: Axis { name: "number of frames encoded", logarithmic: false },
                 series: SHARES.into_iter().rev().map(curve).collect(),
+                printed: vec![],
             }],
         )
     }

@@ -5,8 +5,8 @@ use prorata::{Setup, Weight};
 
 use super::by_finish;
 use super::cycle::{self, Extremes};
-use super::plot::{Axis, Lines, Picture, Series, lines};
 use super::{Figure, Row, Study, Tally, sets};
+use crate::plot::{Axis, Lines, Picture, Series, lines};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "gdq-2",
@@ -141,9 +141,10 @@ impl Study for Gdq2 {
     fn draw(&self, title: &str, rows: &[Row]) -> Picture {
         let panel = |title: &str, measure: &str| Lines {
             title: title.to_string(),
-            x: Axis { name: "P, cpus", logarithmic: true },
-            y: Axis { name: "quanta", logarithmic: true },
+            x: Axis { name: "P, number of cpus", logarithmic: true },
+            y: Axis { name: "service error, quanta", logarithmic: true },
             series: curves(rows, measure),
+            printed: vec![],
         };
         lines(
             title,

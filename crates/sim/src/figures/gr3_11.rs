@@ -4,9 +4,9 @@ use prorata::Setup;
 use prorata::policies::gr3::Gr3;
 
 use super::cycle::{self, QUANTUM_NS};
-use super::plot::{Picture, Surfaces, surfaces};
 use super::skewed::{self, COMBINATIONS, SETS, worst};
 use super::{Figure, Row, Study, Tally};
+use crate::plot::{Picture, Surfaces, surfaces};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "gr3-11",

@@ -5,10 +5,10 @@ use prorata::policies::dfs::{Dfs, Parts, Ties};
 
 use crate::random::Random;
 
-use super::plot::{Axis, Lines, Picture, Series, lines};
 use super::sets::lots;
 use super::ticks::{self, Idling, QUANTUM_TICKS, Scenario, TICK_NS};
 use super::{Row, Study, Tally};
+use crate::plot::{Axis, Lines, Picture, Series, lines};
 
 /// Random seeds at every point, in the paper.
 pub(super) const SETS: u32 = 1000;
@@ -147,14 +147,21 @@ fn by_cpus(rows: &[Row], (policy, scenario): (&str, &str), x: &str) -> Vec<Serie
     CPUS.iter().map(|&cpus| curve(cpus)).collect()
 }
 
+/// What the paper prints there.
+fn printed(rows: &[Row], (policy, scenario): (&str, &str), x: &str) -> Vec<(f64, f64)> {
+    let own = rows.iter().filter(|row| is_of(row, policy, scenario));
+    own.filter_map(|row| Some((row.place(x).number(), row.printed("idle_percent")?))).collect()
+}
+
 /// A panel with the idling of a policy in a scenario.
 pub(super) fn idle_panel(rows: &[Row], of: (&str, &str), x: Axis) -> Lines {
     let coordinate = if x.logarithmic { "interarrival_ticks" } else { "tasks" };
     Lines {
         title: format!("{}, {}: idle beside a waiting task", of.0, of.1),
         x,
-        y: Axis { name: "% of cpu time", logarithmic: false },
+        y: Axis { name: "idle beside a waiting task, % of cpu time", logarithmic: false },
         series: by_cpus(rows, of, coordinate),
+        printed: printed(rows, of, coordinate),
     }
 }
 
@@ -176,12 +183,13 @@ pub(super) fn together_panel(rows: &[Row], (policy, scenario): (&str, &str)) -> 
     };
     Lines {
         title: format!("{policy}, {scenario}: cpus that idle together"),
-        x: Axis { name: "idle cpus (4: four or more)", logarithmic: false },
+        x: Axis { name: "number of idle cpus (4: four or more)", logarithmic: false },
         y: Axis {
             name: "% of the ticks with an idle cpu beside a waiting task",
             logarithmic: false,
         },
         series: CPUS.iter().map(|&cpus| curve(cpus)).collect(),
+        printed: vec![],
     }
 }
 

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::journal::JournalError;
+use crate::plot::Picture;
 use prorata::policies::BuildError;
 
 mod agreement;
@@ -23,7 +24,6 @@ mod encoders;
 mod files;
 mod idle;
 mod page;
-mod plot;
 mod sets;
 mod skewed;
 mod sweep;
@@ -156,7 +156,7 @@ trait Study: Send + Sync {
     }
 
     /// The picture.
-    fn draw(&self, title: &str, rows: &[Row]) -> plot::Picture;
+    fn draw(&self, title: &str, rows: &[Row]) -> Picture;
 
     /// The same with other policies, without what the paper prints.
     fn with(&self, _policies: &[String]) -> Result<Box<dyn Study>, Unfit> {
@@ -257,6 +257,11 @@ impl Row {
 
     fn print(&mut self, name: &str, value: f64) {
         self.printed.push((name.to_string(), value));
+    }
+
+    /// What the paper prints for the measure `name`, if it does.
+    fn printed(&self, name: &str) -> Option<f64> {
+        self.printed.iter().find(|(key, _)| key == name).map(|(_, value)| *value)
     }
 
     /// The measure called `name`.

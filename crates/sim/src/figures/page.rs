@@ -40,7 +40,7 @@ fn page(figures: &[(&Figure, Report)]) -> String {
     out += "<h1>The papers' figures, reproduced</h1>\n";
     out += "<p>Every figure is computed by <code>prorata figure NAME</code> with the policies of the \
             library; the errors of WRR, WFQ and SFQ in closed forms, which tests hold to be equal to \
-            the policies' decisions. Red in a picture of errors is what the paper prints. Errors are \
+            the policies' decisions. Red in a picture is what the paper prints. Errors are \
             in quanta: positive is ahead of the ideal, negative behind it.</p>\n";
     summary(&mut out, figures);
     out += "<ul>\n";

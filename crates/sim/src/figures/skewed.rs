@@ -7,8 +7,8 @@ use prorata::{Setup, Weight};
 
 use super::contenders::{Contender, Cycle};
 use super::cycle::QUANTUM_NS;
-use super::plot::{Picture, Surfaces, surfaces};
 use super::{Coordinate, Row, Study, Tally, Unfit, sets};
+use crate::plot::{Picture, Surfaces, surfaces};
 
 /// Random sets at every combination, in the paper.
 pub(super) const SETS: u32 = 2500;

@@ -1,9 +1,9 @@
 //! The study of GR3 §5.2: six web servers of 100 processes each, the processes of one with weight
 //! 10, the others' with weight 1. Processor time of one process of each server, over time.
 
-use super::plot::{Axis, Lines, Picture, Series, lines};
 use super::timeline::Scene;
 use super::{Row, Study, Tally, Unfit};
+use crate::plot::{Axis, Lines, Picture, Series, lines};
 
 const SERVERS: u32 = 6;
 const PROCESSES: u32 = 100;
@@ -103,15 +103,20 @@ impl Study for WebServers {
         };
         let panel = |title: &str, measure, name| Lines {
             title: title.to_string(),
-            x: Axis { name: "s", logarithmic: false },
+            x: Axis { name: "time, s", logarithmic: false },
             y: Axis { name, logarithmic: false },
             series: curves(measure),
+            printed: vec![],
         };
         lines(
             title,
             &[
-                panel("processor time of one process of each server", "cpu_ms", "ms"),
-                panel("its service error", "error", "quanta"),
+                panel(
+                    "processor time of one process of each server",
+                    "cpu_ms",
+                    "processor time, ms",
+                ),
+                panel("its service error", "error", "service error, quanta"),
             ],
         )
     }

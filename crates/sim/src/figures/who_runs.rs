@@ -2,9 +2,9 @@
 
 use prorata::TaskId;
 
-use super::plot::{Picture, Strips, strips};
 use super::timeline::Scene;
 use super::{Row, Study, Tally, Unfit};
+use crate::plot::{Picture, Strips, strips};
 
 const SHARES: [u32; 5] = [1, 2, 3, 4, 5];
 const QUANTUM_MS: u32 = 20;
@@ -74,7 +74,7 @@ impl Study for WhoRuns {
             title,
             &[Strips {
                 title: self.scene.policy.to_string(),
-                x: "ms",
+                x: "time, ms",
                 tasks: SHARES.iter().map(|share| format!("share {share}")).collect(),
                 runs: rows.iter().map(run).collect(),
             }],

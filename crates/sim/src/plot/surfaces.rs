@@ -5,24 +5,24 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{Area, PRINTED, Picture, colour, document, tick};
+use super::{Area, PRINTED, Picture, colour, document, ticks};
 
 /// One panel. Heights are listed with the width as the faster index.
-pub(in crate::figures) struct Surfaces {
-    pub(in crate::figures) title: String,
+pub(crate) struct Surfaces {
+    pub(crate) title: String,
     /// Name and values of the axis that runs to the back.
-    pub(in crate::figures) depth: (&'static str, Vec<String>),
+    pub(crate) depth: (&'static str, Vec<String>),
     /// Name and values of the axis that runs to the right.
-    pub(in crate::figures) width: (&'static str, Vec<String>),
+    pub(crate) width: (&'static str, Vec<String>),
     /// Name of the vertical axis.
-    pub(in crate::figures) height: &'static str,
-    pub(in crate::figures) surfaces: Vec<(&'static str, Vec<f64>)>,
+    pub(crate) height: &'static str,
+    pub(crate) surfaces: Vec<(&'static str, Vec<f64>)>,
     /// Heights that the paper prints: drawn as frames around the box.
-    pub(in crate::figures) printed: Vec<f64>,
+    pub(crate) printed: Vec<f64>,
 }
 
 /// Draws panels of surfaces, two in a row.
-pub(in crate::figures) fn surfaces(title: &str, panels: &[Surfaces]) -> Picture {
+pub(crate) fn surfaces(title: &str, panels: &[Surfaces]) -> Picture {
     document(title, panels, 2, (620, 520), |area, panel| {
         panel.draw(area).map_err(|error| error.to_string())
     })
@@ -76,7 +76,7 @@ impl Surfaces {
     }
 
     fn draw_axes<'a>(&self, chart: &mut Chart<'a, '_>) -> Drawn<'a> {
-        let ((low, _), (right, back)) = (self.heights(), self.far());
+        let ((low, high), (right, back)) = (self.heights(), self.far());
         chart
             .configure_axes()
             .light_grid_style(BLACK.mix(0.10))
@@ -87,7 +87,7 @@ impl Surfaces {
             .label_style(("sans-serif", 13))
             .x_formatter(&|_| String::new())
             .z_formatter(&|_| String::new())
-            .y_formatter(&|&at| tick(at))
+            .y_formatter(&ticks(&(low..high), false))
             .draw()?;
         // The axes to the right and to the back meet at the front corner: the labels of the one
         // end at their ticks, those of the other begin there.

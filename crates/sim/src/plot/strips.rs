@@ -2,20 +2,20 @@
 
 use plotters::prelude::*;
 
-use super::{Area, Picture, colour, document, tick};
+use super::{Area, Picture, colour, document, ticks};
 
 /// One panel.
-pub(in crate::figures) struct Strips {
-    pub(in crate::figures) title: String,
+pub(crate) struct Strips {
+    pub(crate) title: String,
     /// Name of the time axis.
-    pub(in crate::figures) x: &'static str,
-    pub(in crate::figures) tasks: Vec<String>,
+    pub(crate) x: &'static str,
+    pub(crate) tasks: Vec<String>,
     /// Task, begin and end of every run.
-    pub(in crate::figures) runs: Vec<(usize, f64, f64)>,
+    pub(crate) runs: Vec<(usize, f64, f64)>,
 }
 
 /// Draws panels of strips, one in a row.
-pub(in crate::figures) fn strips(title: &str, panels: &[Strips]) -> Picture {
+pub(crate) fn strips(title: &str, panels: &[Strips]) -> Picture {
     document(title, panels, 1, (900, 260), |area, panel| {
         panel.draw(area).map_err(|error| error.to_string())
     })
@@ -43,7 +43,7 @@ impl Strips {
             .x_desc(self.x)
             .label_style(("sans-serif", 13))
             .axis_desc_style(("sans-serif", 14))
-            .x_label_formatter(&|&value| tick(value))
+            .x_label_formatter(&ticks(&(0.0..end), false))
             .y_label_formatter(&|_| String::new())
             .y_labels(1)
             .draw()?;

@@ -1,5 +1,7 @@
 //! Pictures as SVG text: panels side by side under one title.
 
+use std::ops::Range;
+
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -7,12 +9,12 @@ mod lines;
 mod strips;
 mod surfaces;
 
-pub(super) use lines::{Axis, Lines, Series, lines};
-pub(super) use strips::{Strips, strips};
-pub(super) use surfaces::{Surfaces, surfaces};
+pub(crate) use lines::{Axis, Lines, Series, lines};
+pub(crate) use strips::{Strips, strips};
+pub(crate) use surfaces::{Surfaces, surfaces};
 
 /// An SVG document, or why it could not be drawn.
-pub(super) type Picture = Result<String, String>;
+pub(crate) type Picture = Result<String, String>;
 
 /// Colours that are told apart by most eyes, also in print (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
@@ -65,18 +67,42 @@ fn document<T>(
     Ok(svg)
 }
 
-/// A number for people: no more digits than matter.
-fn tick(value: f64) -> String {
-    let magnitude = value.abs();
-    if magnitude >= 100_000.0 {
-        format!("{:.0}k", value / 1000.0)
-    } else if magnitude >= 100.0 || value.fract() == 0.0 {
-        format!("{value:.0}")
-    } else if magnitude >= 1.0 {
-        format!("{value:.1}")
-    } else if magnitude >= 0.1 {
-        format!("{value:.2}")
-    } else {
-        format!("{value:.3}")
+/// How the ticks of an axis over `range` are written: with as many decimals as tell neighbours apart,
+/// of which a logarithmic axis has them at powers of ten, and another about ten.
+fn ticks(range: &Range<f64>, logarithmic: bool) -> impl Fn(&f64) -> String + use<> {
+    let decimals = decimals((range.end - range.start).abs() / 10.0);
+    move |&value| match value.abs() {
+        magnitude if magnitude >= 100_000.0 => format!("{:.0}k", value / 1000.0),
+        magnitude if logarithmic => format!("{value:.0$}", self::decimals(magnitude)),
+        _ => format!("{value:.decimals$}"),
+    }
+}
+
+/// How many decimals show a difference of `step`.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // from 0 to 12
+fn decimals(step: f64) -> usize {
+    (-libm::floor(libm::log10(step.max(1e-12)))).max(0.0) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_told_apart() {
+        let of =
+            |range: Range<f64>, values: [f64; 4]| values.map(|value| ticks(&range, false)(&value));
+        assert_eq!(
+            of(0.0..0.002, [0.0005, 0.001, 0.0015, 0.002]),
+            ["0.0005", "0.0010", "0.0015", "0.0020"]
+        );
+        assert_eq!(of(0.0..12.0, [0.0, 2.0, 4.0, 12.0]), ["0", "2", "4", "12"]);
+        assert_eq!(of(0.0..4.0, [0.0, 0.5, 1.0, 4.0]), ["0.0", "0.5", "1.0", "4.0"]);
+        assert_eq!(of(-400.0..500.0, [-400.0, 0.0, 50.0, 500.0]), ["-400", "0", "50", "500"]);
+        let logarithmic = ticks(&(0.001..1000.0), true);
+        assert_eq!(
+            [0.001, 0.1, 1.0, 1000.0].map(|v| logarithmic(&v)),
+            ["0.001", "0.1", "1", "1000"]
+        );
     }
 }

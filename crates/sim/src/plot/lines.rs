@@ -1,0 +1,187 @@
+//! Curves over one axis.
+
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::prelude::*;
+
+use super::{Area, PRINTED, Picture, colour, document, ticks};
+
+/// Size of a panel without its legend.
+const PANEL: (u32, u32) = (580, 440);
+/// A line of the legend, and the sample of a curve in it.
+const LEGEND_LINE: i32 = 19;
+const SAMPLE: i32 = 20;
+/// Width of a letter in the legend, at most.
+const LETTER: u32 = 8;
+
+/// An axis.
+#[derive(Clone)]
+pub(crate) struct Axis {
+    /// The quantity and its unit.
+    pub(crate) name: &'static str,
+    pub(crate) logarithmic: bool,
+}
+
+/// A curve.
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
+    /// Points are marked.
+    pub(crate) marked: bool,
+    /// Drawn pale: it is context.
+    pub(crate) pale: bool,
+    /// In the colour of the curve before it, and not in the legend: both are one thing.
+    pub(crate) second: bool,
+}
+
+impl Series {
+    pub(crate) fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
+        Series { name: name.into(), points, marked: false, pale: false, second: false }
+    }
+
+    pub(crate) fn marked(self) -> Series {
+        Series { marked: true, ..self }
+    }
+}
+
+/// One panel.
+pub(crate) struct Lines {
+    pub(crate) title: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) series: Vec<Series>,
+    /// What a paper prints, in red.
+    pub(crate) printed: Vec<(f64, f64)>,
+}
+
+/// Draws panels of curves, two in a row, each with its legend beside it.
+pub(crate) fn lines(title: &str, panels: &[Lines]) -> Picture {
+    let letters = |panel: &Lines| panel.legend().map(|(name, _)| name.chars().count()).max();
+    let widest = panels.iter().filter_map(letters).max().unwrap_or(0);
+    let legend = SAMPLE.unsigned_abs() + 24 + LETTER * u32::try_from(widest).unwrap_or(0).min(60);
+    let size = (PANEL.0 + legend, PANEL.1);
+    document(title, panels, 2, size, |area, panel| panel.draw(area))
+}
+
+type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
+
+impl Lines {
+    /// Names and styles; crosses have none.
+    fn legend(&self) -> impl Iterator<Item = (&str, Option<ShapeStyle>)> {
+        let named = self.styled().filter(|(series, _)| !series.second);
+        let curves = named.map(|(series, style)| (series.name.as_str(), Some(style)));
+        let printed = (!self.printed.is_empty()).then_some(("printed in the paper", None));
+        curves.chain(printed)
+    }
+
+    fn styled(&self) -> impl Iterator<Item = (&Series, ShapeStyle)> {
+        let mut colours = 0;
+        self.series.iter().map(move |series| {
+            colours += usize::from(!series.second);
+            let style = colour(colours - 1).mix(if series.pale { 0.35 } else { 1.0 });
+            (series, style.stroke_width(2))
+        })
+    }
+
+    fn draw(&self, area: &Area<'_>) -> Result<(), String> {
+        let (plot, legend) = area.split_horizontally(PANEL.0);
+        self.draw_legend(&legend).map_err(|error| error.to_string())?;
+        let x = self.range(&self.x, |point| point.0);
+        let y = self.range(&self.y, |point| point.1);
+        match (self.x.logarithmic, self.y.logarithmic) {
+            (false, false) => self.draw_on(&plot, x.clone(), y.clone(), (x, y)),
+            (true, false) => self.draw_on(&plot, x.clone().log_scale(), y.clone(), (x, y)),
+            (false, true) => self.draw_on(&plot, x.clone(), y.clone().log_scale(), (x, y)),
+            (true, true) => {
+                self.draw_on(&plot, x.clone().log_scale(), y.clone().log_scale(), (x, y))
+            }
+        }
+    }
+
+    /// The values along an axis; with 0 if it is linear.
+    fn range(&self, axis: &Axis, of: fn(&(f64, f64)) -> f64) -> Range<f64> {
+        let points = self.series.iter().flat_map(|series| &series.points).chain(&self.printed);
+        let values = || points.clone().map(of);
+        let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max));
+        match axis.logarithmic {
+            true => low..high * 1.15,
+            false => low.min(0.0)..if high > 0.0 { high * 1.04 } else { 1.0 },
+        }
+    }
+
+    /// Beside the plot, where it hides nothing.
+    fn draw_legend<'a>(&self, area: &Area<'a>) -> Drawn<'a> {
+        for (line, (name, style)) in (0..).zip(self.legend()) {
+            let y = 52 + LEGEND_LINE * line;
+            match style {
+                Some(style) => area.draw(&PathElement::new([(4, y), (4 + SAMPLE, y)], style))?,
+                None => area.draw(&cross((4 + SAMPLE / 2, y)))?,
+            }
+            let font = ("sans-serif", 13).into_font().color(&BLACK);
+            area.draw(&Text::new(name.to_string(), (10 + SAMPLE, y - 7), font))?;
+        }
+        Ok(())
+    }
+
+    fn draw_on<X, Y>(
+        &self,
+        area: &Area<'_>,
+        x: X,
+        y: Y,
+        ranges: (Range<f64>, Range<f64>),
+    ) -> Result<(), String>
+    where
+        X: AsRangedCoord<Value = f64>,
+        Y: AsRangedCoord<Value = f64>,
+        X::CoordDescType: ValueFormatter<f64>,
+        Y::CoordDescType: ValueFormatter<f64>,
+    {
+        self.try_draw(area, x, y, &ranges).map_err(|error| error.to_string())
+    }
+
+    fn try_draw<'a, X, Y>(
+        &self,
+        area: &Area<'a>,
+        x: X,
+        y: Y,
+        ranges: &(Range<f64>, Range<f64>),
+    ) -> Drawn<'a>
+    where
+        X: AsRangedCoord<Value = f64>,
+        Y: AsRangedCoord<Value = f64>,
+        X::CoordDescType: ValueFormatter<f64>,
+        Y::CoordDescType: ValueFormatter<f64>,
+    {
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, ("sans-serif", 17))
+            .margin(14)
+            .x_label_area_size(44)
+            .y_label_area_size(66)
+            .build_cartesian_2d(x, y)?;
+        chart
+            .configure_mesh()
+            .light_line_style(WHITE)
+            .bold_line_style(BLACK.mix(0.12))
+            .x_desc(self.x.name)
+            .y_desc(self.y.name)
+            .label_style(("sans-serif", 13))
+            .axis_desc_style(("sans-serif", 14))
+            .x_label_formatter(&ticks(&ranges.0, self.x.logarithmic))
+            .y_label_formatter(&ticks(&ranges.1, self.y.logarithmic))
+            .draw()?;
+        for (series, style) in self.styled() {
+            chart.draw_series(LineSeries::new(series.points.iter().copied(), style))?;
+            if series.marked {
+                let mark = |&point| Circle::new(point, 3, style.filled());
+                chart.draw_series(series.points.iter().map(mark))?;
+            }
+        }
+        chart.draw_series(self.printed.iter().copied().map(cross))?;
+        Ok(())
+    }
+}
+
+fn cross<C>(at: C) -> Cross<C, i32> {
+    Cross::new(at, 6, PRINTED.stroke_width(2))
+}
