@@ -95,6 +95,7 @@ fn bad_input_is_refused_by_name() {
     refuses(&["simulate", "rt-app/mp3-short.json"], "tasks.AudioTick.cpus");
     refuses(&["simulate", "README.md"], "no recording");
     refuses(&["simulate", "web-servers.toml", "-o", "x.docx"], "x.docx");
+    refuses(&["simulate", "cgroups.toml", "-o", "x.lag.csv"], "workloads with cgroups");
     refuses(&["simulate", "web-servers.toml", "--duration", "5"], "'5' is no length of time");
     refuses(&["simulate", "web-servers.toml", "-o", "/proc/nowhere/x.csv"], "/proc/nowhere/x.csv");
     let crowd = tempfile::Builder::new().suffix(".toml").tempfile().expect("a file");
@@ -145,7 +146,8 @@ fn with_a_full_disk(script: &str) -> Option<Output> {
 #[test]
 fn a_full_disk_leaves_nothing_behind() {
     refuses(&["simulate", "web-servers.toml", "-o", "/dev/full/x.parquet"], "/dev/full/x.parquet");
-    let endings = ["parquet", "csv", "json", "svg", "pftrace", "timehist"];
+    let endings =
+        ["parquet", "csv", "json", "svg", "pftrace", "timehist", "lag.svg", "latency.csv"];
     for ending in endings {
         // An earlier file of that name stays, and nothing else is there afterwards.
         let script = format!(

@@ -55,6 +55,12 @@ impl Histogram {
         0
     }
 
+    /// The lengths that were counted, the shortest first: the longest of each bucket, and how many.
+    pub fn buckets(&self) -> impl Iterator<Item = (Nanos, u64)> {
+        let counted = self.buckets.iter().enumerate().filter(|&(_, &count)| count > 0);
+        counted.map(|(bucket, &count)| (last_of(bucket).min(self.longest_ns), count))
+    }
+
     /// Adds what `other` counted.
     pub fn merge(&mut self, other: &Histogram) {
         if other.buckets.len() > self.buckets.len() {

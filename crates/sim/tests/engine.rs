@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use prorata::policies::{self, REGISTRY};
 use prorata::{Checked, Nanos, Weight};
-use prorata_sim::engine::{Engine, SimulationError};
+use prorata_sim::engine::{Engine, Lag, SimulationError};
 use prorata_sim::export::{self, Timeline};
 use prorata_sim::machine::{IdleLook, Machine, Quanta};
 use prorata_sim::outcome::Outcome;
@@ -409,4 +409,75 @@ fn who_waits_for_others_asks_when_it_does_so_in_the_schedule() {
     let received: Vec<Nanos> = outcome.tasks.iter().map(|t| t.service.service_ns).collect();
     assert_eq!(received, [73, 15, 12]);
     assert_eq!((outcome.tasks[1].jobs.jobs_done, outcome.tasks[1].jobs.jobs_missed), (5, 0));
+}
+
+/// The outcome, with errors sampled so many times, and the samples.
+fn sampled(workload: &Workload, policy: &str, times: u32) -> (Outcome, Vec<Lag>) {
+    let policy = policies::build(policy, &workload.setup()).expect(policy);
+    let mut engine = Engine::new(workload, policy, ()).expect("fits");
+    engine.sample_lags(times).expect("no cgroups");
+    engine.simulate().expect("runs");
+    let lags = engine.lags().to_vec();
+    (engine.outcome().0, lags)
+}
+
+#[test]
+fn looking_at_errors_changes_nothing() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads");
+    for file in ["web-servers", "desktop-beside-a-build", "sleeper"] {
+        let text = std::fs::read_to_string(format!("{directory}/{file}.toml")).expect(file);
+        let mut workload = parse_toml(&text).expect(file);
+        workload.duration_ns = 1_000_000_000;
+        let (outcome, lags) = sampled(&workload, "gr3", 333);
+        assert_eq!(outcome, prorata_sim::simulate(&workload, "gr3").expect("runs"), "{file}");
+        let times: std::collections::BTreeSet<u64> = lags.iter().map(|lag| lag.time_ns).collect();
+        assert!((300..=334).contains(&times.len()), "{file}: {}", times.len());
+        for lag in lags {
+            let errors = outcome.groups[lag.group as usize].errors;
+            assert!(lag.error_min <= lag.error_max, "{file}: {lag:?}");
+            // A sample is not at the end of a run, where the extremes are.
+            assert!(lag.error_min >= errors.error_min - 1e-6, "{file}: {lag:?}, {errors:?}");
+            assert!(lag.error_max <= errors.error_max + 1e-6, "{file}: {lag:?}, {errors:?}");
+        }
+    }
+}
+
+#[test]
+fn errors_of_a_round_robin_by_hand() {
+    let text = "duration = \"40ms\"\n[[task]]\nname = 'a'\n[[task]]\nname = 'b'\n";
+    let (_, lags) = sampled(&parse_toml(text).expect("a workload"), "round-robin", 8);
+    let of_a = lags.iter().filter(|lag| lag.group == 0 && lag.time_ns > 0);
+    let of_a: Vec<(u64, f64)> = of_a.map(|lag| (lag.time_ns / 1_000_000, lag.error_min)).collect();
+    // It runs in the first quantum of 10 ms and in the third, and is due half of each.
+    let errors = [0.25, 0.5, 0.25, 0.0, 0.25, 0.5, 0.25, 0.0];
+    assert_eq!(of_a, (1..=8).map(|n| 5 * n).zip(errors).collect::<Vec<_>>());
+    let grouped = format!("{text}cgroup = 'g'\n[[cgroup]]\nname = 'g'\n");
+    let workload = parse_toml(&grouped).expect("a workload");
+    let policy = policies::build("gr3", &workload.setup()).expect("gr3");
+    let mut engine = Engine::new(&workload, policy, ()).expect("fits");
+    assert!(engine.sample_lags(8).expect_err("a tree").contains("cgroups"));
+}
+
+#[test]
+fn latencies_add_up() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads/sleeper.toml");
+    let mut workload = parse_toml(&std::fs::read_to_string(file).expect(file)).expect(file);
+    workload.duration_ns = 1_000_000_000;
+    let policy = policies::build("gr3:sleepers=paper", &workload.setup()).expect("gr3");
+    let mut engine = Engine::new(&workload, policy, ()).expect("fits");
+    engine.simulate().expect("runs");
+    let latencies = engine.latencies();
+    let (outcome, ()) = engine.outcome();
+    for (of, group) in latencies.iter().zip(&outcome.groups) {
+        let counted: u64 = of.response.buckets().map(|(_, count)| count).sum();
+        assert_eq!(counted, group.jobs.counts.jobs_done, "{}", of.group);
+        let longest = of.wakeup.buckets().last().expect("it woke");
+        assert_eq!(longest.0, group.waits.wakeup_max_ns, "{}", of.group);
+    }
+    let mut text = Vec::new();
+    export::latencies(&latencies).write_csv(&mut text).expect("in memory");
+    let text = String::from_utf8(text).expect("text");
+    assert!(text.starts_with("group,what,at_most_ns,count,part\n"), "{text}");
+    let last = text.lines().rfind(|line| line.starts_with("sleeper,response,")).expect("a line");
+    assert!(last.ends_with(",1"), "all of them: {last}");
 }

@@ -1,24 +1,27 @@
 //! `prorata simulate`: tasks under a policy in simulation.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
-use prorata::{Setup, TaskId, Weight, policies};
-use prorata_sim::engine::Engine;
+use prorata::{Policy, Setup, TaskId, Weight, policies};
+use prorata_sim::engine::{Engine, Lag, Latencies};
 use prorata_sim::export::{self, Timeline};
 use prorata_sim::fixed::FixedRun;
+use prorata_sim::observer::Observer;
 use prorata_sim::outcome::Outcome;
 use prorata_sim::workload::Workload;
 use serde::Serialize;
 use serde_json::json;
 
 use super::print;
-use super::workload::{Overrides, write_file};
+use super::workload::{Form, Overrides, write_file};
 
 /// A quantum of fixed sets. Only ratios matter there.
 const QUANTUM_NS: u64 = 10_000_000;
+/// Times at which service errors are sampled.
+const LAG_SAMPLES: u32 = 1000;
 /// Most entries of a schedule that is kept in memory.
 const MAX_ENTRIES: usize = 10_000_000;
 
@@ -47,7 +50,9 @@ pub(crate) struct Args {
     format: Format,
     /// A file to write as well; may be given several times. What it will hold is told by its
     /// ending: .json, .csv, .parquet (results), .svg, .pftrace (ui.perfetto.dev), .timehist
-    /// (timelines).
+    /// (timelines), .lag.csv, .lag.parquet, .lag.svg (how far each group was from the ideal, over
+    /// time), .latency.csv, .latency.parquet, .latency.svg (distributions of waits and response
+    /// times).
     #[arg(long, short, value_name = "FILE", conflicts_with = "weights")]
     output: Vec<PathBuf>,
 }
@@ -66,28 +71,48 @@ enum Format {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Json,
-    Csv,
-    Parquet,
+    Tasks(Form),
     Svg,
     Perfetto,
     Timehist,
+    Lags(Form),
+    LagsSvg,
+    Latencies(Form),
+    LatenciesSvg,
 }
 
+/// Endings, the longer ones first.
+const ENDINGS: [(&str, Kind); 13] = [
+    (".lag.csv", Kind::Lags(Form::Csv)),
+    (".lag.parquet", Kind::Lags(Form::Parquet)),
+    (".lag.svg", Kind::LagsSvg),
+    (".latency.csv", Kind::Latencies(Form::Csv)),
+    (".latency.parquet", Kind::Latencies(Form::Parquet)),
+    (".latency.svg", Kind::LatenciesSvg),
+    (".json", Kind::Json),
+    (".csv", Kind::Tasks(Form::Csv)),
+    (".parquet", Kind::Tasks(Form::Parquet)),
+    (".svg", Kind::Svg),
+    (".pftrace", Kind::Perfetto),
+    (".perfetto-trace", Kind::Perfetto),
+    (".timehist", Kind::Timehist),
+];
+
 impl Kind {
-    fn of(path: &std::path::Path) -> anyhow::Result<Kind> {
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("json") => Ok(Kind::Json),
-            Some("csv") => Ok(Kind::Csv),
-            Some("parquet") => Ok(Kind::Parquet),
-            Some("svg") => Ok(Kind::Svg),
-            Some("pftrace" | "perfetto-trace") => Ok(Kind::Perfetto),
-            Some("timehist") => Ok(Kind::Timehist),
-            _ => bail!(
+    fn of(path: &Path) -> anyhow::Result<Kind> {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        match ENDINGS.iter().find(|(ending, _)| name.ends_with(ending)) {
+            Some((_, kind)) => Ok(*kind),
+            None => bail!(
                 "{}: no format goes by that ending; use .json, .csv, .parquet, .svg, .pftrace or \
-                 .timehist",
+                 .timehist, or .csv, .parquet or .svg after .lag or .latency",
                 path.display()
             ),
         }
+    }
+
+    fn needs_lags(self) -> bool {
+        matches!(self, Kind::Lags(_) | Kind::LagsSvg)
     }
 
     fn needs_timeline(self) -> bool {
@@ -116,16 +141,13 @@ impl Args {
         let kinds: Vec<Kind> =
             self.output.iter().map(|path| Kind::of(path)).collect::<anyhow::Result<_>>()?;
         let policy = policies::build(&self.policy, &workload.setup())?;
-        let timeline;
-        let outcome = if kinds.iter().any(|kind| kind.needs_timeline()) {
-            let observer = Timeline::default();
-            let (outcome, observer) = Engine::new(workload, policy, observer)?.run()?;
-            timeline = observer;
-            outcome
+        let ran = if kinds.iter().any(|kind| kind.needs_timeline()) {
+            let (ran, timeline) = Ran::new(workload, policy, &kinds, Timeline::default())?;
+            Ran { timeline, ..ran }
         } else {
-            timeline = Timeline::default();
-            Engine::new(workload, policy, ())?.run()?.0
+            Ran::new(workload, policy, &kinds, ())?.0
         };
+        let Ran { outcome, lags, latencies, timeline } = ran;
         let (segments, truncated) = timeline.into_segments();
         ensure!(
             !truncated,
@@ -135,8 +157,11 @@ impl Args {
         for (path, kind) in self.output.iter().zip(kinds) {
             write_file(path, |file| match kind {
                 Kind::Json => Ok(serde_json::to_writer(file, &self.object(&outcome)?)?),
-                Kind::Csv => export::write_csv(&outcome, file),
-                Kind::Parquet => export::write_parquet(&outcome, file),
+                Kind::Tasks(form) => form.write(&export::tasks(&outcome), file),
+                Kind::Lags(form) => form.write(&export::lags(workload, &lags), file),
+                Kind::LagsSvg => export::write_lags_svg(workload, &lags, file),
+                Kind::Latencies(form) => form.write(&export::latencies(&latencies), file),
+                Kind::LatenciesSvg => export::write_latencies_svg(&latencies, file),
                 Kind::Svg => export::write_svg(workload, &segments, file),
                 Kind::Perfetto => export::write_perfetto(workload, &segments, file),
                 Kind::Timehist => export::write_timehist(workload, &segments, file),
@@ -186,6 +211,33 @@ impl Args {
         let mut policy = policies::build(&self.policy, &setup)?;
         let run = FixedRun::new(&mut *policy, &setup, &weights, self.quanta);
         Ok(Report::new(self, cpus, &weights, &run))
+    }
+}
+
+/// What a simulation left.
+struct Ran {
+    outcome: Outcome,
+    /// Empty unless they are asked for.
+    lags: Vec<Lag>,
+    latencies: Vec<Latencies>,
+    timeline: Timeline,
+}
+
+impl Ran {
+    fn new<O: Observer>(
+        workload: &Workload,
+        policy: Box<dyn Policy + Send>,
+        kinds: &[Kind],
+        observer: O,
+    ) -> anyhow::Result<(Ran, O)> {
+        let mut engine = Engine::new(workload, policy, observer)?;
+        if kinds.iter().any(|kind| kind.needs_lags()) {
+            engine.sample_lags(LAG_SAMPLES).map_err(anyhow::Error::msg)?;
+        }
+        engine.simulate()?;
+        let (lags, latencies) = (engine.lags().to_vec(), engine.latencies());
+        let (outcome, observer) = engine.outcome();
+        Ok((Ran { outcome, lags, latencies, timeline: Timeline::default() }, observer))
     }
 }
 

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use prorata_sim::export::{Columns, summary_table};
 use prorata_sim::sweep::{Row, Summary, Sweep, execute_all};
 use serde_json::{Map, Value, json};
 
 use super::print;
 use super::progress::{Bar, cpus};
-use super::workload::write_file;
+use super::workload::{Form, write_file};
 
 /// Runs a workload with every combination of settings, policies and seeds that a file asks for.
 ///
@@ -97,7 +97,7 @@ impl Outputs {
     /// Whether all of them can be written, before anything is computed.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let all = self.output.iter().chain(&self.means).chain(&self.differences);
-        all.clone().try_for_each(|path| is_parquet(path).map(drop))?;
+        all.clone().try_for_each(|path| Form::of(path).map(drop))?;
         let directory = |path: &Path| match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
             _ => PathBuf::from("."),
@@ -131,16 +131,8 @@ impl Outputs {
 }
 
 fn write_table(path: &Path, table: &Columns<'_>) -> anyhow::Result<()> {
-    let parquet = is_parquet(path)?;
-    write_file(path, |file| if parquet { table.write_parquet(file) } else { table.write_csv(file) })
-}
-
-fn is_parquet(path: &Path) -> anyhow::Result<bool> {
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("parquet") => Ok(true),
-        Some("csv") => Ok(false),
-        _ => bail!("{}: no format goes by that ending; use .csv or .parquet", path.display()),
-    }
+    let form = Form::of(path)?;
+    write_file(path, |file| form.write(table, file))
 }
 
 /// The summary and what its points are.

@@ -1,8 +1,11 @@
 //! Workload files, as several subcommands take them.
 
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use prorata_sim::export::Columns;
 use prorata_sim::machine::{Machine, Quanta};
 use prorata_sim::workload::{self, Cgroups, Tasks, Workload};
 
@@ -87,10 +90,39 @@ fn on_a_machine(tasks: Tasks) -> Workload {
     }
 }
 
+/// How a table is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Csv,
+    Parquet,
+}
+
+impl Form {
+    /// By the ending of `path`.
+    pub(crate) fn of(path: &Path) -> anyhow::Result<Form> {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("csv") => Ok(Form::Csv),
+            Some("parquet") => Ok(Form::Parquet),
+            _ => bail!("{}: no format goes by that ending; use .csv or .parquet", path.display()),
+        }
+    }
+
+    pub(crate) fn write(
+        self,
+        table: &Columns<'_>,
+        file: &mut BufWriter<&File>,
+    ) -> std::io::Result<()> {
+        match self {
+            Form::Csv => table.write_csv(file),
+            Form::Parquet => table.write_parquet(file),
+        }
+    }
+}
+
 /// Puts a file at `path`, wholly or not at all.
 pub(crate) fn write_file(
     path: &Path,
-    write: impl FnOnce(&mut std::io::BufWriter<&std::fs::File>) -> std::io::Result<()>,
+    write: impl FnOnce(&mut BufWriter<&File>) -> std::io::Result<()>,
 ) -> anyhow::Result<()> {
     prorata_sim::export::replace(path, write)
         .with_context(|| format!("cannot write {}; nothing was left there", path.display()))

@@ -9,15 +9,17 @@
 use prorata::{CpuId, Nanos, Policy, TaskId, Weight};
 
 use crate::calendar::{Calendar, Entries};
+use crate::histogram::Histogram;
 use crate::machine::{IdleLook, Machine};
 use crate::observer::{End, Observer, Run};
 use crate::outcome::{Evidence, Outcome};
 use crate::random::Random;
-use crate::workload::Workload;
+use crate::workload::{Group, Workload};
 
 mod cgroups;
 mod cpu_set;
 mod ends;
+mod lags;
 mod latency;
 mod program;
 mod resources;
@@ -28,6 +30,8 @@ use cgroups::Scheduler;
 pub(crate) use cgroups::{Share, Shares};
 use cpu_set::CpuSet;
 use ends::Ends;
+pub use lags::Lag;
+use lags::Samples;
 pub(crate) use latency::{Detailed, Waits};
 use program::{Act, Slots};
 use resources::Resources;
@@ -165,6 +169,24 @@ pub struct Engine<'w, P, O> {
     resources: Resources,
     latencies: Detailed<Waits>,
     totals: Totals,
+    samples: Samples,
+    /// The end of time if nothing is sampled.
+    next_sample_ns: Nanos,
+}
+
+/// Lengths of time of a group, as histograms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Latencies {
+    /// Its name.
+    pub group: String,
+    /// Every time that a task was runnable without a cpu, if it was not 0, and all wake-ups.
+    pub wait: Histogram,
+    /// From a wake-up to the first cpu.
+    pub wakeup: Histogram,
+    /// From when a job was due to its end …
+    pub response: Histogram,
+    /// … and to its end in the ideal.
+    pub ideal_response: Histogram,
 }
 
 /// What the machine did in all.
@@ -214,6 +236,8 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             resources: Resources::new(&workload.resources),
             latencies: Detailed::new(workload),
             totals: Totals::default(),
+            samples: Samples::default(),
+            next_sample_ns: Nanos::MAX,
         };
         engine.populate();
         Ok(engine)
@@ -262,6 +286,9 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             if now_ns >= self.workload.duration_ns {
                 break;
             }
+            if self.next_sample_ns <= now_ns {
+                self.sample(now_ns);
+            }
             self.account_idle(now_ns);
             self.now_ns = now_ns;
             while let (at_ns, cpu) = self.ends.first()
@@ -289,6 +316,22 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         }
         self.stop();
         Ok(())
+    }
+
+    /// How long the tasks of each group waited, and how long their jobs took: all that was counted.
+    #[must_use]
+    pub fn latencies(&self) -> Vec<Latencies> {
+        let of = |(index, group): (usize, &Group)| {
+            let (waits, took) = (self.latencies.group(index).clone(), self.errors.responses(index));
+            Latencies {
+                group: group.name.clone(),
+                wait: waits.wait,
+                wakeup: waits.wakeup,
+                response: took.schedule,
+                ideal_response: took.ideal,
+            }
+        };
+        self.workload.groups.iter().enumerate().map(of).collect()
     }
 
     /// What the machine did so far.
@@ -597,6 +640,9 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         if self.waiting > 0 || self.idle.len() < self.machine.cpus || self.any_sleeps() {
             self.account_idle(self.workload.duration_ns);
             self.now_ns = self.workload.duration_ns;
+        }
+        if self.next_sample_ns <= self.now_ns {
+            self.sample(self.now_ns);
         }
         for cpu in 0..self.machine.cpus {
             if self.cpus[cpu].running != NO_TASK {

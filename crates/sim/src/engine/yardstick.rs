@@ -132,6 +132,17 @@ impl<'w> Yardstick<'w> {
         }
     }
 
+    /// The error of `task` at `now_ns`, without what it runs for just now.
+    pub(super) fn error(&mut self, task: TaskId, now_ns: Nanos) -> ServiceError {
+        match self {
+            Yardstick::Gms(errors) => errors.error(task, now_ns),
+            Yardstick::Fluid(demand) => {
+                demand.advance(now_ns);
+                demand.fluid.error(task)
+            }
+        }
+    }
+
     pub(crate) fn extremes(&self, task: TaskId) -> Extremes<ServiceError> {
         match self {
             Yardstick::Gms(errors) => errors.extremes(task),

@@ -59,8 +59,9 @@ impl<'t> Columns<'t> {
     }
 }
 
-/// The tasks of `outcome`.
-pub(super) fn tasks(outcome: &Outcome) -> Columns<'_> {
+/// A row a task of `outcome`.
+#[must_use]
+pub fn tasks(outcome: &Outcome) -> Columns<'_> {
     let mut columns = Columns::new("task", outcome.tasks.len());
     for &(name, cell) in &TASK {
         columns.push(name, move |row| cell(outcome, &outcome.tasks[row]));
