@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod figures;
 mod guest;
 mod instructions;
 mod no_std;
@@ -35,6 +36,8 @@ enum Task {
     Readme(readme::Args),
     /// Check what neither rustfmt nor clippy looks at.
     Tidy(tidy::Args),
+    /// Compute the figures in figures/ with their stamps, or tell how old they are.
+    Figures(figures::Args),
     /// For inside the virtual machine.
     #[command(hide = true, subcommand)]
     Guest(guest::Guest),
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Task::NoStd(args) => args.execute(),
         Task::Readme(args) => args.execute(),
         Task::Tidy(args) => args.execute(),
+        Task::Figures(args) => args.execute(),
         Task::Guest(guest) => guest.execute(),
         Task::Vm(args) => args.execute(),
         Task::VmTest(args) => args.execute(),

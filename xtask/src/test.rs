@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::{instructions, no_std, readme, setup, shell, tidy, vm_test};
+use crate::{figures, instructions, no_std, readme, setup, shell, tidy, vm_test};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -21,6 +21,7 @@ impl Args {
         step("formatting", || cargo(&["fmt", "--all", "--check"]))?;
         step("tidiness", tidy::check)?;
         step("the README's table", readme::check)?;
+        step("the figures' ages", figures::tell)?;
         let lints = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
         step("lints", || cargo(&lints))?;
         step("no_std", no_std::check)?;

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use prorata::policies::{self, REGISTRY};
-use prorata::{Checked, Nanos, Weight};
+use prorata::{Checked, Nanos, TaskId, Weight};
 use prorata_sim::engine::{Engine, Lag, SimulationError};
 use prorata_sim::export::{self, Timeline};
 use prorata_sim::machine::{IdleLook, Machine, Quanta};
@@ -480,4 +480,63 @@ fn latencies_add_up() {
     assert!(text.starts_with("group,what,at_most_ns,count,part\n"), "{text}");
     let last = text.lines().rfind(|line| line.starts_with("sleeper,response,")).expect("a line");
     assert!(last.ends_with(",1"), "all of them: {last}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Under every policy, whatever it holds of a task when that is gone.
+    #[test]
+    fn tasks_are_ended_wherever_they_are(
+        seed in any::<u64>(),
+        cpus in 1usize..4,
+        lives in proptest::collection::vec((0u64..20_000, 0u64..30_000, 1u32..50), 1..12),
+    ) {
+        let group = |(index, &(arrival_ns, _, weight)): (usize, &(u64, u64, u32))| Group {
+            name: format!("{index}"),
+            count: 1,
+            weight: Weight::new(weight).expect("at least 1"),
+            arrival: Length::Fixed(arrival_ns),
+            program: Program::hog(),
+        };
+        let workload = Workload {
+            machine: Machine { quanta: Quanta::Asynchronous, ..Machine::new(cpus, QUANTUM_NS) },
+            duration_ns: 25_000,
+            seed,
+            groups: lives.iter().enumerate().map(group).collect(),
+            resources: vec![],
+            cgroups: prorata_sim::workload::Cgroups::default(),
+        };
+        for entry in REGISTRY.iter().filter(|entry| cpus == 1 || entry.multiprocessor) {
+            let setup = workload.setup();
+            let policy = policies::build(entry.name, &setup).expect(entry.name);
+            let policy = Checked::new(policy, &setup);
+            let mut engine = Engine::new(&workload, policy, Timeline::default()).expect("fits");
+            let ends = lives.iter().zip((0..).map(TaskId)).map(|(&(_, end_ns, _), id)| (end_ns, id));
+            engine.end_tasks(ends).expect("no task blocks");
+            engine.simulate().expect("goes on");
+            let (outcome, timeline) = engine.outcome();
+            let used: u64 = outcome.tasks.iter().map(|task| task.service.service_ns).sum();
+            prop_assert_eq!(used + outcome.totals.idle_ns, outcome.duration_ns * cpus as u64);
+            for run in timeline.into_segments().0 {
+                let (arrival_ns, end_ns, _) = lives[run.task.index()];
+                prop_assert!(arrival_ns <= run.start_ns && run.end_ns <= end_ns, "{}", entry.name);
+            }
+            let waits = |task: usize| outcome.tasks[task].wait_ns;
+            for (task, &(arrival_ns, end_ns, _)) in lives.iter().enumerate() {
+                let there_ns = end_ns.min(outcome.duration_ns).saturating_sub(arrival_ns);
+                let received_ns = outcome.tasks[task].service.service_ns;
+                prop_assert_eq!(waits(task) + received_ns, there_ns, "{}", entry.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn who_blocks_is_not_ended_from_outside() {
+    let text = "[[task]]\nphases = [{ run = '1ms' }, { sleep = '1ms' }]\n";
+    let workload = parse_toml(text).expect("a workload");
+    let policy = policies::build("gr3", &workload.setup()).expect("gr3");
+    let mut engine = Engine::new(&workload, policy, ()).expect("fits");
+    assert!(engine.end_tasks([(5, TaskId(0))]).expect_err("it sleeps").contains("never block"));
 }

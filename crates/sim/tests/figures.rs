@@ -89,8 +89,9 @@ fn the_bytes_depend_on_seed_and_sets_alone() {
 }
 
 #[test]
-fn every_figure_without_chance_is_drawn() {
+fn every_figure_without_chance_is_drawn_as_it_is_kept() {
     let scratch = Scratch::new("drawn");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../figures");
     for figure in REGISTRY.iter().filter(|figure| figure.sets == 1) {
         let report = produce(&request(figure.name, 9, 1, 2, &scratch.0), &());
         let report = report.expect("it can be written");
@@ -98,6 +99,11 @@ fn every_figure_without_chance_is_drawn() {
         assert!(!report.rows.is_empty() && report.decisions > 0, "{}", figure.name);
         let picture = scratch.file(&format!("{}.svg", figure.name));
         assert!(picture.starts_with(b"<svg") && picture.ends_with(b"</svg>\n"));
+        for ending in ["csv", "json", "svg"] {
+            let file = format!("{}.{ending}", figure.name);
+            let kept = std::fs::read(golden.join(&file)).expect("it is kept");
+            assert!(scratch.file(&file) == kept, "{file} is another one in figures/");
+        }
     }
     figures::write_page(&scratch.0).expect("it can be written");
     let page = String::from_utf8(scratch.file("index.html")).expect("text");

@@ -2,9 +2,9 @@
 //!
 //! At every instant at which something is due, in this order: the cpus whose run ended, in index
 //! order, charge their task, which then goes on with its program (it blocks, leaves, or waits for
-//! its next turn); tasks whose arrival or sleep is due wake, in the order of their ids; then the
-//! free cpus pick, in index order, and at last those that the policy interrupts. Nothing else
-//! decides anything, so a workload and a seed have one outcome.
+//! its next turn); tasks that are ended from outside leave; tasks whose arrival or sleep is due wake,
+//! in the order of their ids; then the free cpus pick, in index order, and at last those that the
+//! policy interrupts. Nothing else decides anything, so a workload and a seed have one outcome.
 
 use prorata::{CpuId, Nanos, Policy, TaskId, Weight};
 
@@ -18,6 +18,7 @@ use crate::workload::{Group, Workload};
 
 mod cgroups;
 mod cpu_set;
+mod departures;
 mod ends;
 mod lags;
 mod latency;
@@ -29,6 +30,7 @@ mod yardstick;
 use cgroups::Scheduler;
 pub(crate) use cgroups::{Share, Shares};
 use cpu_set::CpuSet;
+use departures::Departures;
 use ends::Ends;
 pub use lags::Lag;
 use lags::Samples;
@@ -109,7 +111,7 @@ impl Entries for Vec<Task> {
     #[inline]
     fn set(&mut self, entry: u32, at_ns: Nanos, next: u32) {
         let task = &mut self[entry as usize];
-        debug_assert!(matches!(task.state, State::Absent | State::Blocked));
+        debug_assert!(matches!(task.state, State::Absent | State::Blocked | State::Exited));
         (task.since_ns, task.next_due) = (at_ns, next);
     }
 }
@@ -156,6 +158,7 @@ pub struct Engine<'w, P, O> {
     looks: Ends,
     /// When each task wakes.
     calendar: Calendar,
+    departures: Departures,
     now_ns: Nanos,
     tasks: Vec<Task>,
     cpus: Vec<Cpu>,
@@ -225,6 +228,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             ends: Ends::new(machine.cpus),
             looks: Ends::new(machine.cpus),
             calendar: Calendar::new(),
+            departures: Departures::default(),
             now_ns: 0,
             tasks: Vec::new(),
             cpus: cpus(workload),
@@ -282,7 +286,8 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         let mut due = Vec::new();
         loop {
             let next_look_ns = self.looks.first().0;
-            let now_ns = self.ends.first().0.min(self.calendar.next_ns()).min(next_look_ns);
+            let next_event_ns = self.calendar.next_ns().min(self.departures.next_ns());
+            let now_ns = self.ends.first().0.min(next_event_ns).min(next_look_ns);
             if now_ns >= self.workload.duration_ns {
                 break;
             }
@@ -300,6 +305,9 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             }
             if next_look_ns == now_ns {
                 self.look(now_ns);
+            }
+            if self.departures.next_ns() == now_ns {
+                self.depart();
             }
             if self.calendar.next_ns() == now_ns {
                 self.calendar.pop(&mut self.tasks, &mut due);
@@ -412,13 +420,16 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
                 self.calendar.insert(&mut self.tasks, task.0, at_ns);
             }
             Next::Block => self.block(task),
-            Next::Exit => {
-                self.policy.remove(task, self.now_ns);
-                self.errors.remove(task, self.now_ns);
-                self.rest(task, State::Exited);
-            }
+            Next::Exit => self.leave(task),
         }
         Ok(())
+    }
+
+    /// A waiting task is gone for good.
+    fn leave(&mut self, task: TaskId) {
+        self.policy.remove(task, self.now_ns);
+        self.errors.remove(task, self.now_ns);
+        self.rest(task, State::Exited);
     }
 
     /// The policy wants `cpu` for another task than the one that runs there.
@@ -469,6 +480,9 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
     /// An arrival, the end of a sleep, or what the task was blocked on.
     fn task_due(&mut self, task: TaskId) -> Result<(), SimulationError> {
         let group = &self.workload.groups[self.tasks[task.index()].group as usize];
+        if self.tasks[task.index()].state == State::Exited {
+            return Ok(());
+        }
         if self.tasks[task.index()].state == State::Absent {
             self.policy.add(task, group.weight);
             self.errors.add(task, group.weight);

@@ -34,7 +34,7 @@ pub(super) const FIGURE: Figure = Figure {
                 ("dfs", "synchronised", 0.0),
                 ("dfs:parts=printed", "asynchronous", 12.0),
             ],
-            panels: |rows| {
+            panels: Some(|rows| {
                 let idle = |policy, scenario| {
                     let tasks = Axis { name: "number of tasks", logarithmic: false };
                     idle_panel(rows, (policy, scenario), tasks)
@@ -47,7 +47,7 @@ pub(super) const FIGURE: Figure = Figure {
                     idle("dfs", "variable"),
                     idle("dfs", "synchronised"),
                 ]
-            },
+            }),
         })
     },
 };

@@ -27,7 +27,7 @@ pub(super) const FIGURE: Figure = Figure {
         Box::new(Idle {
             points: [DFS_PRINTED, DFS].into_iter().flat_map(points).collect(),
             printed: &[],
-            panels: |rows| {
+            panels: Some(|rows| {
                 let idle = |policy| {
                     let tasks = Axis { name: "number of tasks at the start", logarithmic: false };
                     idle_panel(rows, (policy, "dynamic"), tasks)
@@ -37,7 +37,7 @@ pub(super) const FIGURE: Figure = Figure {
                     together_panel(rows, ("dfs:parts=printed", "dynamic")),
                     idle("dfs"),
                 ]
-            },
+            }),
         })
     },
 };

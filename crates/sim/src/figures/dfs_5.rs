@@ -16,10 +16,10 @@ pub(super) const FIGURE: Figure = Figure {
     remarks: "As figure 4, with two tasks more than cpus at the start, over the mean time between \
               arrivals.",
     study: || {
-        let points = |contender| {
+        let points = |policy: &'static str| {
             let curve = move |cpus| {
                 MEANS.into_iter().map(move |mean_ticks| Point {
-                    contender,
+                    policy: policy.into(),
                     scenario: Scenario::Dynamic(mean_ticks),
                     cpus,
                     more: 2,
@@ -30,13 +30,13 @@ pub(super) const FIGURE: Figure = Figure {
         Box::new(Idle {
             points: [DFS_PRINTED, DFS].into_iter().flat_map(points).collect(),
             printed: &[],
-            panels: |rows| {
+            panels: Some(|rows| {
                 let idle = |policy| {
                     let x = Axis { name: "mean time between arrivals, ticks", logarithmic: true };
                     idle_panel(rows, (policy, "dynamic"), x)
                 };
                 vec![idle("dfs:parts=printed"), idle("dfs")]
-            },
+            }),
         })
     },
 };

@@ -1,19 +1,9 @@
 //! DFS-FA in the scenarios of DFS §4.2: it never idles beside a waiting task.
 
-use prorata::policies::dfs::Ties;
-use prorata::policies::dfs_fa::DfsFa;
-
 use super::Figure;
-use super::idle::{CPUS, Contender, Idle, Point, SETS};
-use super::ticks::{self, Scenario};
+use super::idle::{CPUS, Idle, Point, SETS};
+use super::ticks::Scenario;
 use crate::plot::{Axis, Lines, Series};
-
-const DFS_FA: Contender = Contender {
-    policy: "dfs-fa",
-    run: |setup, size, scenario, lots| {
-        ticks::run(DfsFa::new(setup, Ties::Paper), size, scenario, lots)
-    },
-};
 
 const SCENARIOS: [Scenario; 4] =
     [Scenario::Synchronised, Scenario::Asynchronous, Scenario::Variable, Scenario::Dynamic(100)];
@@ -28,7 +18,7 @@ pub(super) const FIGURE: Figure = Figure {
               while a task waited; the paper's claim is zero.",
     study: || {
         let points =
-            |scenario| CPUS.map(|cpus| Point { contender: DFS_FA, scenario, cpus, more: 0 });
+            |scenario| CPUS.map(|cpus| Point { policy: "dfs-fa".into(), scenario, cpus, more: 0 });
         Box::new(Idle {
             points: SCENARIOS.into_iter().flat_map(points).collect(),
             printed: &[
@@ -37,7 +27,7 @@ pub(super) const FIGURE: Figure = Figure {
                 ("dfs-fa", "variable", 0.0),
                 ("dfs-fa", "dynamic", 0.0),
             ],
-            panels: |rows| {
+            panels: Some(|rows| {
                 let curve = |scenario: &Scenario| {
                     let of =
                         |row: &&super::Row| row.place("scenario").to_string() == scenario.name();
@@ -61,7 +51,7 @@ pub(super) const FIGURE: Figure = Figure {
                         })
                         .collect(),
                 }]
-            },
+            }),
         })
     },
 };

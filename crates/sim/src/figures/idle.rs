@@ -1,51 +1,46 @@
 //! The study of DFS §4.2: how much time cpus idle though tasks wait.
 
-use prorata::Setup;
-use prorata::policies::dfs::{Dfs, Parts, Ties};
-
-use crate::random::Random;
+use std::borrow::Cow;
 
 use super::sets::lots;
-use super::ticks::{self, Idling, QUANTUM_TICKS, Scenario, TICK_NS};
-use super::{Row, Study, Tally};
+use super::ticks::{self, RUN_TICKS, Scenario};
+use super::{Row, Study, Tally, Unfit};
 use crate::plot::{Axis, Lines, Picture, Series, lines};
 
 /// Random seeds at every point, in the paper.
 pub(super) const SETS: u32 = 1000;
 /// The numbers of cpus.
 pub(super) const CPUS: [u32; 5] = [2, 4, 8, 16, 32];
-/// Ticks of a run.
-const TICKS: f64 = 10_000.0;
 
-/// A policy in the comparison.
-#[derive(Clone, Copy)]
-pub(super) struct Contender {
-    pub(super) policy: &'static str,
-    pub(super) run: Run,
-}
+/// DFS as the library has it: a window stays a task's until it had a whole quantum in it.
+pub(super) const DFS: &str = "dfs";
+/// DFS with eq. 7 as printed.
+pub(super) const DFS_PRINTED: &str = "dfs:parts=printed";
 
 /// Where to measure.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Point {
-    pub(super) contender: Contender,
+    /// The policy, as users write it.
+    pub(super) policy: Cow<'static, str>,
     pub(super) scenario: Scenario,
     pub(super) cpus: u32,
     /// How many tasks more than cpus; 0 for another number in each set, up to four a cpu.
     pub(super) more: u32,
 }
 
-/// A run under the policy of the study.
-pub(super) type Run = fn(&Setup, (usize, u32), Scenario, Random) -> Idling;
-
 /// Policy, scenario, percent.
 pub(super) type Printed = (&'static str, &'static str, f64);
+
+/// Draws the rows.
+pub(super) type Panels = fn(&[Row]) -> Vec<Lines>;
 
 /// The study.
 pub(super) struct Idle {
     pub(super) points: Vec<Point>,
     /// The most idling that the paper prints for a scenario, in percent.
     pub(super) printed: &'static [Printed],
-    pub(super) panels: fn(&[Row]) -> Vec<Lines>,
+    /// The panels of the paper; nothing for a panel a policy and scenario.
+    pub(super) panels: Option<Panels>,
 }
 
 impl Point {
@@ -70,9 +65,8 @@ impl Study for Idle {
     fn measure(&self, point: usize, set: u32, seed: u64) -> Tally {
         let point = &self.points[point];
         let cpus = point.cpus as usize;
-        let setup = Setup::new(cpus, QUANTUM_TICKS * TICK_NS).as_in_papers();
         let lots = lots(seed, (point.cpus << 8) | point.more, point.scenario.stream(), set);
-        let idling = (point.contender.run)(&setup, (cpus, point.tasks(set)), point.scenario, lots);
+        let idling = ticks::run(&point.policy, (cpus, point.tasks(set)), point.scenario, lots);
         let signed = |n: u64| i64::try_from(n).expect("at most ticks times cpus");
         let mut values = vec![signed(idling.cpu_ticks)];
         values.extend(idling.by_cpus.iter().map(|&ticks| signed(ticks)));
@@ -99,20 +93,58 @@ impl Study for Idle {
     }
 
     fn draw(&self, title: &str, rows: &[Row]) -> Picture {
-        lines(title, &(self.panels)(rows))
+        let panels = match self.panels {
+            Some(panels) => panels(rows),
+            None => panels_of(rows),
+        };
+        lines(title, &panels)
     }
+
+    /// At every place of the figure, as far as the policies schedule so many cpus.
+    fn with(&self, policies: &[String]) -> Result<Box<dyn Study>, Unfit> {
+        let own = &self.points[0].policy;
+        let places: Vec<&Point> = self.points.iter().filter(|p| p.policy == *own).collect();
+        let mut points = Vec::new();
+        for policy in policies {
+            ticks::build(policy, 2)?;
+            let at = |&place: &&Point| Point { policy: policy.clone().into(), ..place.clone() };
+            points.extend(places.iter().map(at));
+        }
+        Ok(Box::new(Idle { points, printed: &[], panels: None }))
+    }
+}
+
+/// True if the rows have a coordinate of that name.
+fn has(rows: &[Row], name: &str) -> bool {
+    rows.first().is_some_and(|row| row.coordinates.iter().any(|(key, _)| key == name))
+}
+
+/// A panel a policy and scenario, in the order of the rows.
+fn panels_of(rows: &[Row]) -> Vec<Lines> {
+    let of = |row: &Row| (row.place("policy").to_string(), row.place("scenario").to_string());
+    let mut seen: Vec<(String, String)> = rows.iter().map(of).collect();
+    seen.dedup();
+    let (name, logarithmic) = match (has(rows, "interarrival_ticks"), has(rows, "tasks")) {
+        (true, _) => ("mean time between arrivals, ticks", true),
+        (_, true) => ("number of tasks", false),
+        _ => ("number of cpus", false),
+    };
+    let panel = |(policy, scenario): &(String, String)| {
+        idle_panel(rows, (policy.as_str(), scenario.as_str()), Axis { name, logarithmic })
+    };
+    seen.iter().map(panel).collect()
 }
 
 impl Idle {
     #[allow(clippy::cast_precision_loss)] // counts of ticks
     fn row(&self, point: &Point, values: &[i64], sets: u32) -> Row {
-        let total = f64::from(point.cpus) * TICKS * f64::from(sets);
+        let total = f64::from(point.cpus) * f64::from(RUN_TICKS) * f64::from(sets);
         let (cpu_ticks, by_cpus) = (values[0], &values[1..]);
         let wasteful: i64 = by_cpus.iter().sum();
         let part = |ticks: i64| 100.0 * ticks as f64 / (wasteful as f64).max(1.0);
         let of = |cpus: usize| by_cpus.get(cpus).copied().unwrap_or(0);
         let mut row = Row::default()
-            .at("policy", point.contender.policy)
+            .at("policy", &*point.policy)
             .at("scenario", point.scenario.name())
             .at("cpus", point.cpus);
         if point.more > 0 {
@@ -155,7 +187,11 @@ fn printed(rows: &[Row], (policy, scenario): (&str, &str), x: &str) -> Vec<(f64,
 
 /// A panel with the idling of a policy in a scenario.
 pub(super) fn idle_panel(rows: &[Row], of: (&str, &str), x: Axis) -> Lines {
-    let coordinate = if x.logarithmic { "interarrival_ticks" } else { "tasks" };
+    let coordinate = match x.logarithmic {
+        true => "interarrival_ticks",
+        false if has(rows, "tasks") => "tasks",
+        false => "cpus",
+    };
     Lines {
         title: format!("{}, {}: idle beside a waiting task", of.0, of.1),
         x,
@@ -195,28 +231,12 @@ pub(super) fn together_panel(rows: &[Row], (policy, scenario): (&str, &str)) -> 
 
 /// Every number of cpus with 1 to 64 tasks more than cpus.
 pub(super) fn near_the_cpus(
-    contender: Contender,
+    policy: &'static str,
     scenario: Scenario,
 ) -> impl Iterator<Item = Point> {
     const MORE: [u32; 11] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64];
-    let points =
-        move |cpus| MORE.into_iter().map(move |more| Point { contender, scenario, cpus, more });
+    let points = move |cpus| {
+        MORE.into_iter().map(move |more| Point { policy: policy.into(), scenario, cpus, more })
+    };
     CPUS.into_iter().flat_map(points)
 }
-
-/// DFS as the library has it: a window stays a task's until it had a whole quantum in it.
-pub(super) const DFS: Contender = Contender {
-    policy: "dfs",
-    run: |setup, size, scenario, lots| {
-        ticks::run(Dfs::new(setup, Ties::Paper), size, scenario, lots)
-    },
-};
-
-/// DFS with eq. 7 as printed.
-pub(super) const DFS_PRINTED: Contender = Contender {
-    policy: "dfs:parts=printed",
-    run: |setup, size, scenario, lots| {
-        let dfs = Dfs::with_parts(setup, Ties::Paper, Parts::Printed);
-        ticks::run(dfs, size, scenario, lots)
-    },
-};

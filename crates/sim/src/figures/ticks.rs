@@ -4,16 +4,21 @@
 //! A task is credited with its quantum at the end. A cpu that is given nothing idles for a quantum
 //! and then asks again, but asks at once when a task arrives.
 
-use prorata::{Policy, TaskId, Weight};
+use prorata::policies::{self, BuildError};
+use prorata::{Nanos, Policy, Setup, TaskId, Weight};
 
+use crate::engine::Engine;
+use crate::machine::{Machine, Quanta};
+use crate::observer::{Observer, Run};
 use crate::random::Random;
+use crate::workload::{Cgroups, Group, Length, Program, Workload};
 
 /// A clock tick; only ratios matter.
-pub(super) const TICK_NS: u64 = 1000;
+const TICK_NS: Nanos = 1000;
 /// The longest quantum.
-pub(super) const QUANTUM_TICKS: u64 = 10;
+const QUANTUM_TICKS: u64 = 10;
 /// How long a run is.
-const RUN_TICKS: u64 = 10_000;
+pub(super) const RUN_TICKS: u32 = 10_000;
 /// Weights are uniform in 1..=this.
 const HEAVIEST: u64 = 100;
 
@@ -49,10 +54,18 @@ impl Scenario {
             Scenario::Dynamic(mean_ticks) => 2 + mean_ticks,
         }
     }
+
+    fn quanta(self) -> Quanta {
+        match self {
+            Scenario::Synchronised => Quanta::Synchronised,
+            Scenario::Asynchronous | Scenario::Dynamic(_) => Quanta::Asynchronous,
+            Scenario::Variable => Quanta::Variable { shortest_ns: TICK_NS },
+        }
+    }
 }
 
 /// What a run gave.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Idling {
     /// Ticks of cpus that idled while a task waited that could have used them.
     pub(super) cpu_ticks: u64,
@@ -61,134 +74,218 @@ pub(super) struct Idling {
     pub(super) decisions: u64,
 }
 
+/// What `policy` is built with on `cpus` cpus: as its paper says.
+fn setup(cpus: usize) -> Setup {
+    Setup::new(cpus, QUANTUM_TICKS * TICK_NS).as_in_papers()
+}
+
+/// The policy that users call `spec`.
+pub(super) fn build(spec: &str, cpus: usize) -> Result<Box<dyn Policy + Send>, BuildError> {
+    policies::build(spec, &setup(cpus))
+}
+
 /// Runs `tasks` tasks of random weights under `policy` on `cpus` cpus for 10,000 ticks.
-pub(super) fn run<P: Policy>(
-    policy: P,
+pub(super) fn run(
+    policy: &str,
     (cpus, tasks): (usize, u32),
     scenario: Scenario,
     lots: Random,
 ) -> Idling {
-    let mut machine = Machine {
-        policy,
-        lots,
-        scenario,
-        cpus: vec![Cpu::default(); cpus],
-        tasks: Vec::new(),
-        free: Vec::new(),
-        tick: 0,
-        idling: Idling { by_cpus: vec![0; cpus + 1], ..Idling::default() },
+    let plan = Plan::new(tasks, scenario, lots);
+    let machine = Machine {
+        quanta: scenario.quanta(),
+        tick_ns: TICK_NS,
+        ..Machine::new(cpus, QUANTUM_TICKS * TICK_NS)
     };
-    (0..tasks).for_each(|_| machine.arrive());
-    while machine.tick < RUN_TICKS {
-        machine.turn();
-        machine.tick += 1;
+    let workload = Workload {
+        machine,
+        duration_ns: Nanos::from(RUN_TICKS) * TICK_NS,
+        seed: plan.seed,
+        groups: plan.groups(),
+        resources: vec![],
+        cgroups: Cgroups::default(),
+    };
+    let policy = build(policy, cpus).expect("a policy of the figure");
+    let mut engine = Engine::new(&workload, policy, Busy::default()).expect("it fits");
+    engine.end_tasks(plan.departures()).expect("no task blocks");
+    engine.simulate().expect("every program takes time");
+    let totals = engine.totals();
+    let (_, busy) = engine.outcome();
+    let idling = plan.idling(cpus, totals.decisions, &busy);
+    let waste_ns = totals.idle_while_waiting_ns;
+    assert_eq!(idling.cpu_ticks * TICK_NS, waste_ns, "both count what cpus idled");
+    idling
+}
+
+/// Who comes and goes when; no schedule changes it.
+struct Plan {
+    /// The weights of all tasks, in the order of their arrivals.
+    weights: Vec<Weight>,
+    /// In ticks; departures of those who stay are after the end.
+    arrivals: Vec<u32>,
+    departures: Vec<u32>,
+    /// Of the lengths of quanta.
+    seed: u64,
+}
+
+impl Plan {
+    fn new(tasks: u32, scenario: Scenario, mut lots: Random) -> Plan {
+        let mut plan = Plan { weights: vec![], arrivals: vec![], departures: vec![], seed: 0 };
+        (0..tasks).for_each(|_| plan.arrive(0, &mut lots));
+        if let Scenario::Dynamic(mean_ticks) = scenario {
+            plan.come_and_go(mean_ticks, &mut lots);
+        }
+        plan.seed = lots.bits();
+        plan
     }
-    machine.idling
-}
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Cpu {
-    task: Option<TaskId>,
-    /// The quantum, or the idling, lasts from … to …
-    begin: u64,
-    end: u64,
-}
-
-struct Machine<P> {
-    policy: P,
-    lots: Random,
-    scenario: Scenario,
-    cpus: Vec<Cpu>,
-    /// The tasks that are there, in no order.
-    tasks: Vec<TaskId>,
-    /// Ids of departed tasks.
-    free: Vec<TaskId>,
-    tick: u64,
-    idling: Idling,
-}
-
-impl<P: Policy> Machine<P> {
-    fn now_ns(&self) -> u64 {
-        self.tick * TICK_NS
-    }
-
-    /// One tick: quanta end, tasks come and go, cpus ask for work.
-    fn turn(&mut self) {
-        let now = self.tick;
-        for cpu in 0..self.cpus.len() {
-            if self.cpus[cpu].end == now {
-                self.charge(cpu);
+    /// Times between arrivals, and between departures, are geometric: the exponential distribution in
+    /// whole ticks.
+    fn come_and_go(&mut self, mean_ticks: u32, lots: &mut Random) {
+        let mut there: Vec<usize> = (0..self.weights.len()).collect();
+        for tick in 0..RUN_TICKS {
+            if lots.below(u64::from(mean_ticks)) == 0 && !there.is_empty() {
+                let place = lots.below(there.len() as u64);
+                let task = there.swap_remove(usize::try_from(place).expect("few tasks"));
+                self.departures[task] = tick;
+            }
+            if lots.below(u64::from(mean_ticks)) == 0 {
+                there.push(self.weights.len());
+                self.arrive(tick, lots);
             }
         }
-        let arrived = match self.scenario {
-            Scenario::Dynamic(mean_ticks) => self.come_and_go(mean_ticks),
-            _ => false,
+    }
+
+    fn arrive(&mut self, tick: u32, lots: &mut Random) {
+        let weight = u32::try_from(1 + lots.below(HEAVIEST)).expect("a small number");
+        self.weights.push(Weight::new(weight).expect("at least 1"));
+        self.arrivals.push(tick);
+        self.departures.push(RUN_TICKS);
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        let group = |(&weight, &arrival): (&Weight, &u32)| Group {
+            name: String::new(),
+            count: 1,
+            weight,
+            arrival: Length::Fixed(Nanos::from(arrival) * TICK_NS),
+            program: Program::hog(),
         };
-        for cpu in 0..self.cpus.len() {
-            let Cpu { task, end, .. } = self.cpus[cpu];
-            if end == now || arrived && task.is_none() {
-                self.pick(cpu);
+        self.weights.iter().zip(&self.arrivals).map(group).collect()
+    }
+
+    fn departures(&self) -> impl Iterator<Item = (Nanos, TaskId)> {
+        let departing = self.departures.iter().zip((0..).map(TaskId));
+        let departing = departing.filter(|&(&tick, _)| tick < RUN_TICKS);
+        departing.map(|(&tick, task)| (Nanos::from(tick) * TICK_NS, task))
+    }
+
+    /// In each tick, how many tasks are there.
+    fn there(&self) -> Vec<i64> {
+        let mut changes = Changes::default();
+        for (&arrival, &departure) in self.arrivals.iter().zip(&self.departures) {
+            changes.add(arrival, departure);
+        }
+        changes.sums()
+    }
+
+    fn idling(&self, cpus: usize, decisions: u64, busy: &Busy) -> Idling {
+        let mut idling = Idling { cpu_ticks: 0, by_cpus: vec![0; cpus + 1], decisions };
+        for (there, busy) in self.there().into_iter().zip(busy.0.sums()) {
+            let count = |number: i64| usize::try_from(number).expect("not below 0");
+            let (idle, waiting) = (cpus - count(busy), count(there - busy));
+            idling.cpu_ticks += idle.min(waiting) as u64;
+            if idle > 0 && waiting > 0 {
+                idling.by_cpus[idle] += 1;
             }
         }
-        let idle = self.cpus.iter().filter(|cpu| cpu.task.is_none()).count();
-        let waiting = self.tasks.len() - (self.cpus.len() - idle);
-        self.idling.cpu_ticks += idle.min(waiting) as u64;
-        if idle > 0 && waiting > 0 {
-            self.idling.by_cpus[idle] += 1;
-        }
+        idling
     }
+}
 
-    fn charge(&mut self, cpu: usize) {
-        let Cpu { task, begin, .. } = self.cpus[cpu];
-        if let Some(task) = task {
-            self.policy.charge(task, (self.tick - begin) * TICK_NS, self.now_ns());
-            self.cpus[cpu].task = None;
-        }
-    }
+/// How many cpus run something, tick by tick.
+#[derive(Default)]
+struct Busy(Changes);
 
-    fn pick(&mut self, cpu: usize) {
-        let any = match self.scenario {
-            Scenario::Synchronised => false,
-            Scenario::Asynchronous | Scenario::Dynamic(_) => self.tick == 0,
-            Scenario::Variable => true,
+impl Observer for Busy {
+    fn woke(&mut self, _task: TaskId, _now_ns: Nanos) {}
+
+    fn ran(&mut self, run: Run) {
+        let tick = |at_ns: Nanos| {
+            assert_eq!(at_ns % TICK_NS, 0, "all happens at ticks");
+            u32::try_from(at_ns / TICK_NS).expect("within the run")
         };
-        let ticks = if any { 1 + self.lots.below(QUANTUM_TICKS) } else { QUANTUM_TICKS };
-        let task = self.policy.pick(cpu, self.now_ns());
-        self.cpus[cpu] = Cpu { task, begin: self.tick, end: self.tick + ticks };
-        self.idling.decisions += 1;
+        self.0.add(tick(run.start_ns), tick(run.end_ns));
+    }
+}
+
+/// A number that changes from tick to tick, by its changes.
+struct Changes(Vec<i64>);
+
+impl Default for Changes {
+    fn default() -> Changes {
+        Changes(vec![0; RUN_TICKS as usize + 1])
+    }
+}
+
+impl Changes {
+    /// One more from tick `begin` to before tick `end`.
+    fn add(&mut self, begin: u32, end: u32) {
+        self.0[begin as usize] += 1;
+        self.0[end as usize] -= 1;
     }
 
-    /// Whether a task arrived. Times between arrivals, and between departures, are geometric: the
-    /// exponential distribution in whole ticks.
-    fn come_and_go(&mut self, mean_ticks: u32) -> bool {
-        if self.lots.below(u64::from(mean_ticks)) == 0 && !self.tasks.is_empty() {
-            self.depart();
-        }
-        let arrives = self.lots.below(u64::from(mean_ticks)) == 0;
-        if arrives {
-            self.arrive();
-        }
-        arrives
+    /// The number in each tick of the run.
+    fn sums(&self) -> Vec<i64> {
+        let mut sum = 0;
+        let next = |change: &i64| {
+            sum += change;
+            sum
+        };
+        self.0[..RUN_TICKS as usize].iter().map(next).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lots() -> Random {
+        Random::new(1, 2)
     }
 
-    fn arrive(&mut self) {
-        let next = u32::try_from(self.tasks.len()).expect("few tasks");
-        let task = self.free.pop().unwrap_or(TaskId(next));
-        let weight = u32::try_from(1 + self.lots.below(HEAVIEST)).expect("a small number");
-        let weight = Weight::new(weight).expect("at least 1");
-        self.policy.add(task, weight);
-        self.policy.wake(task, self.now_ns());
-        self.tasks.push(task);
+    #[test]
+    fn who_conserves_work_never_idles() {
+        let scenarios = [Scenario::Synchronised, Scenario::Variable, Scenario::Dynamic(20)];
+        for scenario in scenarios {
+            for policy in ["gr3", "dfs-fa", "sfs"] {
+                let idling = run(policy, (4, 9), scenario, lots());
+                assert_eq!(idling.cpu_ticks, 0, "{policy}, {}", scenario.name());
+                assert!(idling.by_cpus.iter().all(|&ticks| ticks == 0), "{policy}");
+            }
+        }
     }
 
-    fn depart(&mut self) {
-        let place = self.lots.below(self.tasks.len() as u64);
-        let task = self.tasks.swap_remove(usize::try_from(place).expect("few tasks"));
-        if let Some(cpu) = self.cpus.iter().position(|cpu| cpu.task == Some(task)) {
-            self.charge(cpu);
-            self.cpus[cpu].end = self.tick;
+    #[test]
+    fn who_does_not_is_seen_to() {
+        let idling = run("dfs:parts=printed", (2, 5), Scenario::Variable, lots());
+        assert!(idling.cpu_ticks > 1000, "{idling:?}");
+        let wasted: u64 = (0..).zip(&idling.by_cpus).map(|(cpus, ticks)| cpus * ticks).sum();
+        assert!(wasted >= idling.cpu_ticks && idling.by_cpus[0] == 0, "{idling:?}");
+    }
+
+    /// The tasks of the plan, counted anew in each tick.
+    #[test]
+    fn tasks_come_and_go_as_often() {
+        let plan = Plan::new(30, Scenario::Dynamic(10), lots());
+        let came = plan.weights.len() - 30;
+        let went = plan.departures().count();
+        // 1,000 of each, give or take √(10,000 · 0.1 · 0.9) = 30: four times that.
+        assert!((880..=1120).contains(&came) && (880..=1120).contains(&went), "{came} {went}");
+        for (tick, there) in (0..RUN_TICKS).zip(plan.there()).step_by(97) {
+            let lives = plan.arrivals.iter().zip(&plan.departures);
+            let count = lives.filter(|&(&from, &to)| from <= tick && tick < to).count();
+            assert_eq!(usize::try_from(there), Ok(count), "tick {tick}");
         }
-        self.policy.remove(task, self.now_ns());
-        self.free.push(task);
     }
 }
