@@ -10,7 +10,7 @@ use prorata::{CpuId, Nanos, Policy, TaskId, Weight};
 
 use crate::calendar::{Calendar, Entries};
 use crate::histogram::Histogram;
-use crate::machine::{IdleLook, Machine};
+use crate::machine::{IdleLook, Machine, Quanta};
 use crate::observer::{End, Observer, Run};
 use crate::outcome::{Evidence, Outcome};
 use crate::random::Random;
@@ -576,6 +576,8 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             // An idle cpu has nothing to ask for when nothing waits.
             if self.waiting > 0 || !self.idle.contains(cpu) {
                 self.pick(cpu);
+            } else {
+                self.stay_idle(cpu);
             }
         }
         if self.waiting > 0 && self.idle.len() > 0 {
@@ -590,8 +592,17 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
                 self.idle.remove(cpu);
                 self.start(cpu, task);
             }
-            None => self.idle.insert(cpu),
+            None => {
+                self.idle.insert(cpu);
+                self.stay_idle(cpu);
+            }
         }
+    }
+
+    /// `cpu` was given nothing: the quantum that it could have run begins now.
+    fn stay_idle(&mut self, cpu: CpuId) {
+        self.cpus[cpu].started_ns = self.now_ns;
+        self.looks.set(cpu, Nanos::MAX);
     }
 
     /// The policy left cpus idle although tasks wait: they ask again later.
@@ -601,7 +612,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             from = cpu + 1;
             if self.looks.of(cpu) == Nanos::MAX {
                 let at_ns = match self.machine.idle_look {
-                    IdleLook::Quantum => self.new_quantum(cpu),
+                    IdleLook::Quantum => self.idle_quantum(cpu),
                     IdleLook::Tick => self.machine.tick_from(self.now_ns + 1),
                 };
                 self.looks.set(cpu, at_ns);
@@ -609,10 +620,18 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         }
     }
 
-    fn new_quantum(&mut self, cpu: CpuId) -> Nanos {
+    /// When the quantum that `cpu` could run now would end: they follow each other since it idles.
+    fn idle_quantum(&mut self, cpu: CpuId) -> Nanos {
         let about = &mut self.cpus[cpu];
         let fresh = std::mem::replace(&mut about.fresh, false);
-        self.machine.quantum_end_ns(cpu, self.now_ns, fresh, &mut about.random)
+        let begin_ns = match self.machine.quanta {
+            Quanta::Asynchronous if !fresh => {
+                self.now_ns - (self.now_ns - about.started_ns) % self.machine.quantum_ns
+            }
+            // Those end at times of their own, or are drawn.
+            _ => self.now_ns,
+        };
+        self.machine.quantum_end_ns(cpu, begin_ns, fresh, &mut about.random)
     }
 
     /// `task` has `cpu` from now on.

@@ -117,75 +117,57 @@ pub(super) fn run(
     idling
 }
 
+/// A task of the plan. Times are in ticks.
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    /// Where it is in the order of tasks: the place of one that has departed, if there is one.
+    place: usize,
+    weight: Weight,
+    arrival: u32,
+    /// After the end for those who stay.
+    departure: u32,
+}
+
 /// Who comes and goes when; no schedule changes it.
 struct Plan {
-    /// The weights of all tasks, in the order of their arrivals.
-    weights: Vec<Weight>,
-    /// In ticks; departures of those who stay are after the end.
-    arrivals: Vec<u32>,
-    departures: Vec<u32>,
+    /// In the order of their ids.
+    lives: Vec<Life>,
     /// Of the lengths of quanta.
     seed: u64,
 }
 
 impl Plan {
     fn new(tasks: u32, scenario: Scenario, mut lots: Random) -> Plan {
-        let mut plan = Plan { weights: vec![], arrivals: vec![], departures: vec![], seed: 0 };
-        (0..tasks).for_each(|_| plan.arrive(0, &mut lots));
+        let mut lives: Vec<Life> =
+            (0..tasks as usize).map(|place| Life::new(place, 0, &mut lots)).collect();
         if let Scenario::Dynamic(mean_ticks) = scenario {
-            plan.come_and_go(mean_ticks, &mut lots);
+            come_and_go(&mut lives, mean_ticks, &mut lots);
         }
-        plan.seed = lots.bits();
-        plan
-    }
-
-    /// Times between arrivals, and between departures, are geometric: the exponential distribution in
-    /// whole ticks.
-    fn come_and_go(&mut self, mean_ticks: u32, lots: &mut Random) {
-        let mut there: Vec<usize> = (0..self.weights.len()).collect();
-        for tick in 0..RUN_TICKS {
-            if lots.below(u64::from(mean_ticks)) == 0 && !there.is_empty() {
-                let place = lots.below(there.len() as u64);
-                let task = there.swap_remove(usize::try_from(place).expect("few tasks"));
-                self.departures[task] = tick;
-            }
-            if lots.below(u64::from(mean_ticks)) == 0 {
-                there.push(self.weights.len());
-                self.arrive(tick, lots);
-            }
-        }
-    }
-
-    fn arrive(&mut self, tick: u32, lots: &mut Random) {
-        let weight = u32::try_from(1 + lots.below(HEAVIEST)).expect("a small number");
-        self.weights.push(Weight::new(weight).expect("at least 1"));
-        self.arrivals.push(tick);
-        self.departures.push(RUN_TICKS);
+        lives.sort_by_key(|life| (life.place, life.arrival));
+        Plan { lives, seed: lots.bits() }
     }
 
     fn groups(&self) -> Vec<Group> {
-        let group = |(&weight, &arrival): (&Weight, &u32)| Group {
+        let group = |life: &Life| Group {
             name: String::new(),
             count: 1,
-            weight,
-            arrival: Length::Fixed(Nanos::from(arrival) * TICK_NS),
+            weight: life.weight,
+            arrival: Length::Fixed(Nanos::from(life.arrival) * TICK_NS),
             program: Program::hog(),
         };
-        self.weights.iter().zip(&self.arrivals).map(group).collect()
+        self.lives.iter().map(group).collect()
     }
 
     fn departures(&self) -> impl Iterator<Item = (Nanos, TaskId)> {
-        let departing = self.departures.iter().zip((0..).map(TaskId));
-        let departing = departing.filter(|&(&tick, _)| tick < RUN_TICKS);
-        departing.map(|(&tick, task)| (Nanos::from(tick) * TICK_NS, task))
+        let departing = self.lives.iter().zip((0..).map(TaskId));
+        let departing = departing.filter(|(life, _)| life.departure < RUN_TICKS);
+        departing.map(|(life, task)| (Nanos::from(life.departure) * TICK_NS, task))
     }
 
     /// In each tick, how many tasks are there.
     fn there(&self) -> Vec<i64> {
         let mut changes = Changes::default();
-        for (&arrival, &departure) in self.arrivals.iter().zip(&self.departures) {
-            changes.add(arrival, departure);
-        }
+        self.lives.iter().for_each(|life| changes.add(life.arrival, life.departure));
         changes.sums()
     }
 
@@ -200,6 +182,34 @@ impl Plan {
             }
         }
         idling
+    }
+}
+
+impl Life {
+    fn new(place: usize, arrival: u32, lots: &mut Random) -> Life {
+        let weight = u32::try_from(1 + lots.below(HEAVIEST)).expect("a small number");
+        let weight = Weight::new(weight).expect("at least 1");
+        Life { place, weight, arrival, departure: RUN_TICKS }
+    }
+}
+
+/// Times between arrivals, and between departures, are geometric: the exponential distribution in whole
+/// ticks.
+fn come_and_go(lives: &mut Vec<Life>, mean_ticks: u32, lots: &mut Random) {
+    let mut there: Vec<usize> = (0..lives.len()).collect();
+    let mut free = Vec::new();
+    for tick in 0..RUN_TICKS {
+        if lots.below(u64::from(mean_ticks)) == 0 && !there.is_empty() {
+            let index = lots.below(there.len() as u64);
+            let task = there.swap_remove(usize::try_from(index).expect("few tasks"));
+            lives[task].departure = tick;
+            free.push(lives[task].place);
+        }
+        if lots.below(u64::from(mean_ticks)) == 0 {
+            let place = free.pop().unwrap_or(there.len());
+            there.push(lives.len());
+            lives.push(Life::new(place, tick, lots));
+        }
     }
 }
 
@@ -278,13 +288,13 @@ mod tests {
     #[test]
     fn tasks_come_and_go_as_often() {
         let plan = Plan::new(30, Scenario::Dynamic(10), lots());
-        let came = plan.weights.len() - 30;
+        let came = plan.lives.len() - 30;
         let went = plan.departures().count();
         // 1,000 of each, give or take √(10,000 · 0.1 · 0.9) = 30: four times that.
         assert!((880..=1120).contains(&came) && (880..=1120).contains(&went), "{came} {went}");
         for (tick, there) in (0..RUN_TICKS).zip(plan.there()).step_by(97) {
-            let lives = plan.arrivals.iter().zip(&plan.departures);
-            let count = lives.filter(|&(&from, &to)| from <= tick && tick < to).count();
+            let here = |life: &&Life| life.arrival <= tick && tick < life.departure;
+            let count = plan.lives.iter().filter(here).count();
             assert_eq!(usize::try_from(there), Ok(count), "tick {tick}");
         }
     }
