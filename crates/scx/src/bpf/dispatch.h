@@ -15,7 +15,18 @@
  * So: the policy's decision stands, and whoever next has the task in hand (ops.enqueue, with its
  * run queue locked) sends it where it was picked for. The same rule catches tasks that are
  * reniced, or bound to other cpus, between the pick and their run. A task that must not run where
- * it was picked for goes away (queue.h).
+ * it was picked for goes away (queue.h), sent by whoever finds it first: when the other does, it may have
+ * run, and wait again.
+ *
+ * A kick is lost when the cpu that was woken for a task runs another:
+ *
+ *   cpu 0 idles             c wakes: cpu 0 is kicked
+ *   cpu 1  dispatch: picks b, which may run on cpu 0 only and goes there
+ *   cpu 0  runs b, without a decision; c waits, and cpu 2 idles
+ *
+ * So: a cpu with a task outside the policy is not idle, from when the task is sent there; and whoever has
+ * decided, and leaves somebody waiting, wakes another idle cpu. tests/transit_model.rs tries all ways in which three cpus, three tasks and
+ * a change of a task's cpus can meet here.
  *
  * Inserting a task into the local queue of a cpu where it must not run aborts the scheduler. It
  * cannot happen: ops.enqueue looks at its cpus with its run queue locked, and ops.dispatch after it
@@ -78,6 +89,8 @@ static u32 rescue(u32 cpu)
 	note_wait(slot);
 	shared->stats.rescues++;
 	shared->cpu[cpu].rescued = 1;
+	if (!slot->confined)
+		slot->home = cpu;
 	send_away(id, AWAY_RESCUE);
 	return id;
 }
@@ -106,7 +119,7 @@ static __always_inline u64 decide_next(u32 cpu)
 		if (id != OVERDRAWN)
 			break;
 	}
-	set_idle(cpu, id == NIL);
+	set_idle(cpu, id == NIL && !shared->cpu[cpu].away);
 	return id == NIL ? DECISION(VERB_NOTHING, NIL) : DECISION(VERB_RUN, id);
 }
 
@@ -136,19 +149,25 @@ static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
 	return decision;
 }
 
-/* Sends the task that was picked for `cpu`, where it must not run, to its own cpu. */
-static __always_inline void redirect(u32 cpu, u32 id)
+/*
+ * Sends the task that was picked for `cpu`, where it must not run, to its own cpu. False if somebody else
+ * has done so.
+ */
+static __always_inline bool redirect(u32 cpu, u32 id)
 {
 	struct slot __arena *slot = &slots[id];
+	bool is_here;
 
 	if (!lock())
-		return;
-	if (slot->state == TASK_RUNNING && slot->cpu == cpu) {
+		return false;
+	is_here = slot->state == TASK_RUNNING && slot->cpu == cpu;
+	if (is_here) {
 		end_quantum(id, false);
 		send_away(id, AWAY_CONFINED);
 		shared->stats.confined++;
 	}
 	unlock();
+	return is_here;
 }
 
 /* A task that runs on credit runs at once. */
@@ -178,9 +197,9 @@ static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, ledger_slice_ns(&slots[id]), 0);
 	if (slots[id].confined && !can_run_on(p, cpu)) {
 		scx_bpf_dispatch_cancel();
-		redirect(index_of(cpu), id);
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu_of(slots[id].home),
-				   ledger_slice_ns(&slots[id]), urgency(&slots[id]));
+		if (decision >> 32 == VERB_RUN_AWAY || redirect(index_of(cpu), id))
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu_of(slots[id].home),
+					   ledger_slice_ns(&slots[id]), urgency(&slots[id]));
 		return true;
 	}
 	slice_begins(cpu, ledger_slice_ns(&slots[id]));

@@ -84,6 +84,8 @@ struct cpu_state {
 	u32 task;
 	/* The last decision here was a rescue: the next one is not. */
 	u32 rescued;
+	/* Tasks that run here outside the policy, or are sent here for it. */
+	u32 away;
 };
 
 struct shared {
@@ -97,7 +99,8 @@ struct shared {
 	u32 free_slot;
 	/* Waiting tasks, the one that has waited longest first. */
 	u32 oldest, newest;
-	u32 unused;
+	/* Bits that are set below. */
+	u32 idle_cpus;
 	/* Bit per cpu: it asked, and there was nothing to run. */
 	u64 idle[MAX_CPUS / 64];
 	struct cpu_state cpu[MAX_CPUS];

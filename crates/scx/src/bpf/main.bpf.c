@@ -107,8 +107,11 @@ static u32 place_of(struct slot __arena *slot, u32 id, u64 exec_ns, bool thrown_
 			end_quantum(id, stopping);
 		return PLACE_QUEUE;
 	case TASK_AWAY:
-		if (is_owed_after(slot, exec_ns))
+		if (is_owed_after(slot, exec_ns)) {
+			end_away(slot);
+			begin_away(slot);
 			return PLACE_HERE;
+		}
 		return_from_away(id, false);
 		join(id);
 		return PLACE_QUEUE;
@@ -176,7 +179,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 
 void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 {
-	u32 index = index_of(cpu), previous = NIL, attempt;
+	u32 index = index_of(cpu), previous = NIL, attempt, other;
 	u64 now = scx_bpf_now(), exec_ns = 0, decision;
 
 	/* It has just come online, and the kernel is about to unload us for it. */
@@ -191,7 +194,10 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 			return;
 		group_patrol();
 		decision = decide(index, previous, exec_ns);
+		other = rouse(index);
 		unlock();
+		if (other != NIL)
+			scx_bpf_kick_cpu(cpu_of(other), SCX_KICK_IDLE);
 		if (!carry_out(decision, cpu, prev))
 			break;
 	}

@@ -74,6 +74,8 @@ enum task_state {
 		u16 cpu; \
 		/* The cpu of the run queue that it was last put on. */ \
 		u16 home; \
+		/* The cpu that counts it among those outside the policy. */ \
+		u16 away_on; \
 		u8 state; \
 		/* It must not run on every cpu. */ \
 		u8 confined; \

@@ -76,6 +76,24 @@ static void note_wait(struct slot __arena *slot)
 		shared->stats.longest_wait_ns = waited_ns;
 }
 
+/* --- which cpus idle -------------------------------------------------------------------------- */
+
+/* Cpus that have asked, got nothing, and have not been woken since. */
+static void set_idle(u32 cpu, bool idle)
+{
+	u64 bit = 1ULL << (cpu & 63), before = shared->idle[(cpu / 64) & 7];
+
+	if (idle == !!(before & bit))
+		return;
+	shared->idle[(cpu / 64) & 7] = before ^ bit;
+	shared->idle_cpus += idle ? 1 : -1;
+}
+
+static bool is_idle(u32 cpu)
+{
+	return shared->idle[(cpu / 64) & 7] >> (cpu & 63) & 1;
+}
+
 /* --- changes of state ------------------------------------------------------------------------ */
 
 global_fn u32 join(u32 id)
@@ -160,6 +178,19 @@ global_fn u32 pick(u32 cpu, u32 debtors_too)
 	return id;
 }
 
+/* A cpu that has, or is sent, a task to run outside the policy does not idle, whatever it asked. */
+static __always_inline void begin_away(struct slot __arena *slot)
+{
+	slot->away_on = slot->home;
+	shared->cpu[slot->away_on].away++;
+	set_idle(slot->away_on, false);
+}
+
+static __always_inline void end_away(struct slot __arena *slot)
+{
+	shared->cpu[slot->away_on].away--;
+}
+
 /* A waiting task runs outside the policy for a quantum. */
 global_fn u32 send_away(u32 id, u32 why)
 {
@@ -168,6 +199,7 @@ global_fn u32 send_away(u32 id, u32 why)
 	record(EVENT_AWAY, id, slot->home, why, 0);
 	part(id);
 	slot->state = TASK_AWAY;
+	begin_away(slot);
 	return 0;
 }
 
@@ -180,6 +212,7 @@ global_fn u32 return_from_away(u32 id, u32 blocked)
 	slot->used_ns = 0;
 	slot->yielded = false;
 	slot->state = TASK_BLOCKED;
+	end_away(slot);
 	return 0;
 }
 
@@ -221,22 +254,7 @@ global_fn u32 interrupt(void)
 	return cpu;
 }
 
-/* --- idle cpus ------------------------------------------------------------------------------- */
-
-static void set_idle(u32 cpu, bool idle)
-{
-	u64 bit = 1ULL << (cpu & 63);
-
-	if (idle)
-		shared->idle[(cpu / 64) & 7] |= bit;
-	else
-		shared->idle[(cpu / 64) & 7] &= ~bit;
-}
-
-static bool is_idle(u32 cpu)
-{
-	return shared->idle[(cpu / 64) & 7] >> (cpu & 63) & 1;
-}
+/* --- cpus for tasks -------------------------------------------------------------------------- */
 
 /* An idle cpu, `home` if it is; NIL if there is none. Only `home` will do for a confined task. */
 global_fn u32 find_idle(u32 home, u32 confined)
@@ -254,6 +272,18 @@ global_fn u32 find_idle(u32 home, u32 confined)
 			return word * 64 + ilog2(bits);
 	}
 	return NIL;
+}
+
+/* A cpu, idle until now, that somebody who waits may want; NIL if nobody waits, or none is. */
+static __always_inline u32 rouse(u32 home)
+{
+	u32 cpu = NIL;
+
+	if (shared->waiting && shared->idle_cpus)
+		cpu = find_idle(home, false);
+	if (cpu != NIL)
+		set_idle(cpu, false);
+	return cpu;
 }
 
 /* The weight of the task that the policy runs on a cpu; 0 if there is none. */

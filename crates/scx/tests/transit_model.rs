@@ -1,0 +1,726 @@
+//! The hand-over of tasks between cpus (`src/bpf/dispatch.h`), in all ways in which three cpus, three tasks
+//! and a change of a task's cpus can meet.
+//!
+//! A step is what happens under one lock: the scheduler's, or a run queue's. Tasks wake and block, quanta
+//! end, and the policy picks any task that waits. What a cpu does with a decision, and what the kernel
+//! does with an insertion, are steps of their own, so that others come between. What is not modelled:
+//! rescues, tasks of other classes, and who runs how long.
+//!
+//! States that differ in the numbers of cpus or tasks only are one.
+
+use stateright::{Checker, CheckerBuilder, HasDiscoveries, Model, Property};
+
+const CPUS: usize = 3;
+const TASKS: usize = 3;
+const ALL: u8 = (1 << CPUS) - 1;
+/// Changes of a task's cpus.
+const CHANGES: u8 = 1;
+/// All orders of three cpus: the number that each gets.
+const ORDERS: [[u8; CPUS]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
+type Cpu = usize;
+type Id = usize;
+
+/// What a task is for the policy (`enum task_state`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Policy {
+    Blocked,
+    Waiting,
+    /// Picked for a cpu.
+    Running(u8),
+    Away,
+}
+
+/// Where the kernel has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Place {
+    Asleep,
+    /// In our custody.
+    Custody,
+    /// In its run queue's local queue.
+    Local,
+    /// Current on its cpu.
+    On,
+    /// To be put into this cpu's local queue when the kernel comes to it.
+    Inbound(u8),
+}
+
+/// What was inserted of a task by a cpu that is in `ops.dispatch`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Insertion {
+    to: u8,
+    /// The task was in our custody then, and has been ever since.
+    counts: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Task {
+    policy: Policy,
+    place: Place,
+    /// The cpu of its run queue.
+    home: u8,
+    /// Cpus where it may run, by bit.
+    allowed: u8,
+    /// As `slot->confined`: it may not run everywhere, when last looked at.
+    confined: bool,
+    /// By cpu.
+    inserted: [Option<Insertion>; CPUS],
+    /// By cpu: it is what the cpu's phase is about.
+    meant: [bool; CPUS],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Phase {
+    /// It runs its current task, or idles if it has none.
+    Out,
+    /// In `ops.dispatch`, about to decide; if told, its current task could go on.
+    Deciding { goes_on: bool },
+    /// It has picked a task.
+    Decided { goes_on: bool },
+    /// That must not run here.
+    Refused { goes_on: bool },
+    /// `ops.dispatch` is over, if the cpu `asked`, and the kernel carries out what was inserted.
+    Flushing { goes_on: bool, asked: bool },
+    /// The same, but its current task goes on.
+    Keeping,
+    /// Its current task is being enqueued, and must not run where it was picked for.
+    Redirecting { picked_for: u8 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Processor {
+    phase: Phase,
+    /// The bit in `shared->idle`.
+    idle: bool,
+    /// It is to schedule, if it idles.
+    kicked: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct State {
+    tasks: [Task; TASKS],
+    cpus: [Processor; CPUS],
+    /// Changes of a task's cpus that may still come.
+    changes: u8,
+    /// The kernel has ended the scheduler.
+    aborted: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    /// The code as it is.
+    None,
+    /// A cpu that was woken for one task and runs another does not look after the first.
+    LeavesOthers,
+    /// A cpu that runs a task outside the policy may count as idle.
+    StaysIdle,
+    /// Who finds that a task must not run where it was picked for inserts it elsewhere, even if somebody
+    /// else has found it too and it has run since.
+    InsertsAnyway,
+    /// A task that was picked in transit for another cpu goes on where it is.
+    StaysHere,
+}
+
+struct HandOver {
+    flaw: Flaw,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// A task wakes on this cpu's run queue.
+    Wake(Id, Cpu),
+    Block(Cpu),
+    QuantumEnds(Cpu),
+    /// An idle cpu that was kicked schedules.
+    Schedule(Cpu),
+    /// It picks this task.
+    Decide(Cpu, Option<Id>),
+    CarryOut(Cpu),
+    Redirect(Cpu),
+    Flush(Cpu),
+    /// The kernel brings a task to another cpu.
+    Arrive(Id),
+    /// These cpus from now on, with its run queue on this one.
+    Bind(Id, u8, Cpu),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Action {
+    step: Step,
+    /// Of several idle cpus the last is found, else the first.
+    last: bool,
+}
+
+fn number(index: usize) -> u8 {
+    u8::try_from(index).expect("there are three")
+}
+
+impl Task {
+    fn may_run(&self, cpu: Cpu) -> bool {
+        self.allowed & 1 << cpu != 0
+    }
+
+    fn is_picked_for(&self, cpu: Cpu) -> bool {
+        self.policy == Policy::Running(number(cpu))
+    }
+
+    /// With other numbers of cpus.
+    fn renumbered(&self, order: &[u8; CPUS]) -> Task {
+        let new = |cpu: u8| order[usize::from(cpu)];
+        let mut inserted = [None; CPUS];
+        for (cpu, insertion) in self.inserted.iter().enumerate() {
+            inserted[usize::from(order[cpu])] =
+                insertion.map(|Insertion { to, counts }| Insertion { to: new(to), counts });
+        }
+        let mut meant = [false; CPUS];
+        (0..CPUS).for_each(|cpu| meant[usize::from(order[cpu])] = self.meant[cpu]);
+        let allowed = (0..CPUS).filter(|&cpu| self.may_run(cpu));
+        Task {
+            policy: match self.policy {
+                Policy::Running(cpu) => Policy::Running(new(cpu)),
+                policy => policy,
+            },
+            place: match self.place {
+                Place::Inbound(cpu) => Place::Inbound(new(cpu)),
+                place => place,
+            },
+            home: new(self.home),
+            allowed: allowed.fold(0, |set, cpu| set | 1 << order[cpu]),
+            confined: self.confined,
+            inserted,
+            meant,
+        }
+    }
+}
+
+impl State {
+    /// The least of all states that differ from it in numbers only.
+    fn canonical(&self) -> State {
+        let renumbered = ORDERS.iter().map(|order| {
+            let mut state = *self;
+            state.tasks = self.tasks.map(|task| task.renumbered(order));
+            state.tasks.sort_unstable();
+            for cpu in 0..CPUS {
+                let renumbered = &mut state.cpus[usize::from(order[cpu])];
+                *renumbered = self.cpus[cpu];
+                if let Phase::Redirecting { picked_for } = &mut renumbered.phase {
+                    *picked_for = order[usize::from(*picked_for)];
+                }
+            }
+            state
+        });
+        renumbered.min().expect("there are six")
+    }
+
+    fn current(&self, cpu: Cpu) -> Option<Id> {
+        self.at(cpu, Place::On)
+    }
+
+    fn local(&self, cpu: Cpu) -> Option<Id> {
+        self.at(cpu, Place::Local)
+    }
+
+    fn at(&self, cpu: Cpu, place: Place) -> Option<Id> {
+        self.tasks.iter().position(|task| task.place == place && usize::from(task.home) == cpu)
+    }
+
+    /// The task that the phase is about.
+    fn meant(&self, cpu: Cpu) -> Id {
+        self.tasks.iter().position(|task| task.meant[cpu]).expect("such a phase is about a task")
+    }
+
+    fn idles(&self, cpu: Cpu) -> bool {
+        self.cpus[cpu].phase == Phase::Out && self.current(cpu).is_none()
+    }
+
+    /// True if others can lock its run queue: it is not at it, or waits for another one.
+    fn lockable(&self, cpu: Cpu) -> bool {
+        match self.cpus[cpu].phase {
+            Phase::Out => true,
+            Phase::Flushing { .. } | Phase::Keeping => {
+                self.tasks.iter().any(|task| task.inserted[cpu].is_some())
+            }
+            _ => false,
+        }
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = Id> + '_ {
+        (0..TASKS).filter(|&id| self.tasks[id].policy == Policy::Waiting)
+    }
+
+    fn idle_bits(&self) -> impl DoubleEndedIterator<Item = Cpu> + '_ {
+        (0..CPUS).filter(|&cpu| self.cpus[cpu].idle)
+    }
+
+    /// `find_idle`.
+    fn find_idle(&self, home: Cpu, confined: bool, last: bool) -> Option<Cpu> {
+        if self.cpus[home].idle {
+            return Some(home);
+        }
+        if confined {
+            return None;
+        }
+        if last { self.idle_bits().next_back() } else { self.idle_bits().next() }
+    }
+
+    fn kick(&mut self, cpu: Option<Cpu>) {
+        if let Some(cpu) = cpu {
+            self.cpus[cpu].idle = false;
+            self.cpus[cpu].kicked = true;
+        }
+    }
+
+    /// Wakes an idle cpu, if somebody waits.
+    fn rouse(&mut self, home: Cpu, last: bool) {
+        if self.waiting().next().is_some() {
+            let other = self.find_idle(home, false, last);
+            self.kick(other);
+        }
+    }
+
+    /// Into the local queue of a cpu.
+    fn put_local(&mut self, id: Id, cpu: Cpu) {
+        let task = &mut self.tasks[id];
+        (task.place, task.home) = (Place::Local, number(cpu));
+        self.cpus[cpu].kicked = true;
+    }
+
+    /// It looks for work: local tasks first, else the policy is asked.
+    fn schedule(&mut self, cpu: Cpu) {
+        let goes_on = self.current(cpu).is_some();
+        self.cpus[cpu].phase = match self.local(cpu) {
+            Some(_) => Phase::Flushing { goes_on, asked: false },
+            None => Phase::Deciding { goes_on },
+        };
+    }
+
+    /// The task before is in our custody; one of the local queue runs, if there is one.
+    fn switch(&mut self, cpu: Cpu) {
+        self.cpus[cpu].phase = Phase::Out;
+        if let Some(id) = self.local(cpu) {
+            self.tasks[id].place = Place::On;
+        }
+    }
+
+    /// Nothing is on its way.
+    fn is_quiet(&self) -> bool {
+        let still = |cpu: Cpu| {
+            self.cpus[cpu].phase == Phase::Out && !(self.idles(cpu) && self.cpus[cpu].kicked)
+        };
+        (0..CPUS).all(still) && !self.tasks.iter().any(|t| matches!(t.place, Place::Inbound(_)))
+    }
+}
+
+impl HandOver {
+    /// `prorata_enqueue` up to its end or to `redirect`; `owed` if the task's quantum is not over. Where it
+    /// was picked for, if it must not run there.
+    fn enqueue(&self, state: &mut State, id: Id, home: Cpu, owed: bool, last: bool) -> Option<u8> {
+        let task = &mut state.tasks[id];
+        for insertion in task.inserted.iter_mut().flatten() {
+            insertion.counts = false;
+        }
+        (task.home, task.place) = (number(home), Place::Custody);
+        task.confined = task.allowed != ALL;
+        let (confined, before) = (task.confined, task.policy);
+        let picked_elsewhere = match before {
+            Policy::Running(cpu) if usize::from(cpu) != home => Some(usize::from(cpu)),
+            _ => None,
+        };
+        match before {
+            Policy::Running(cpu) if owed => {
+                if !task.may_run(usize::from(cpu)) {
+                    return Some(cpu);
+                }
+                match picked_elsewhere {
+                    Some(_) if self.flaw != Flaw::StaysHere => task.place = Place::Inbound(cpu),
+                    _ => state.put_local(id, home),
+                }
+            }
+            Policy::Away if owed => {
+                self.begin_away(state, home);
+                state.put_local(id, home);
+            }
+            _ => {
+                task.policy = Policy::Waiting;
+                let idle = picked_elsewhere.or_else(|| state.find_idle(home, confined, last));
+                state.kick(idle);
+            }
+        }
+        None
+    }
+
+    /// A cpu gets a task to run outside the policy.
+    fn begin_away(&self, state: &mut State, cpu: Cpu) {
+        if self.flaw != Flaw::StaysIdle {
+            state.cpus[cpu].idle = false;
+        }
+    }
+
+    /// A lock section: the task, if it is still picked for `cpu`, goes to its own cpu. False if somebody
+    /// else has done it.
+    fn redirect(&self, state: &mut State, cpu: Cpu, id: Id) -> bool {
+        if !state.tasks[id].is_picked_for(cpu) {
+            return false;
+        }
+        state.tasks[id].policy = Policy::Away;
+        let home = usize::from(state.tasks[id].home);
+        self.begin_away(state, home);
+        true
+    }
+
+    /// The rest of an enqueue whose task must not run where it was picked for.
+    fn send_home(&self, state: &mut State, id: Id, picked_for: Cpu) {
+        self.redirect(state, picked_for, id);
+        state.put_local(id, usize::from(state.tasks[id].home));
+        state.cpus[picked_for].kicked = true;
+    }
+
+    fn decide(&self, state: &mut State, cpu: Cpu, picked: Option<Id>, goes_on: bool) {
+        let previous = if goes_on { state.current(cpu) } else { None };
+        if let Some(id) = previous {
+            let task = &mut state.tasks[id];
+            if task.is_picked_for(cpu) || task.policy == Policy::Away {
+                task.policy = Policy::Waiting;
+            }
+        }
+        if state.tasks.iter().any(|task| task.is_picked_for(cpu)) {
+            state.cpus[cpu].phase = Phase::Flushing { goes_on, asked: true };
+            return;
+        }
+        let is_away = |task: &Task| task.policy == Policy::Away && usize::from(task.home) == cpu;
+        let has_away = self.flaw != Flaw::StaysIdle && state.tasks.iter().any(is_away);
+        state.cpus[cpu].idle = picked.is_none() && !has_away;
+        state.cpus[cpu].phase = match picked {
+            None => Phase::Flushing { goes_on, asked: true },
+            Some(id) => {
+                state.tasks[id].policy = Policy::Running(number(cpu));
+                if picked == previous {
+                    Phase::Keeping
+                } else {
+                    state.tasks[id].meant[cpu] = true;
+                    Phase::Decided { goes_on }
+                }
+            }
+        };
+    }
+
+    /// The insertion, and the look whether the task may run here.
+    fn carry_out(state: &mut State, cpu: Cpu, goes_on: bool) {
+        let task = &mut state.tasks[state.meant(cpu)];
+        state.cpus[cpu].phase = if task.confined && !task.may_run(cpu) {
+            Phase::Refused { goes_on }
+        } else {
+            task.meant[cpu] = false;
+            let counts = task.place == Place::Custody;
+            task.inserted[cpu] = Some(Insertion { to: number(cpu), counts });
+            Phase::Flushing { goes_on, asked: true }
+        };
+    }
+
+    /// The task goes home, and the cpu decides again.
+    fn refuse(&self, state: &mut State, cpu: Cpu, goes_on: bool) {
+        let id = state.meant(cpu);
+        let redirected = self.redirect(state, cpu, id);
+        let task = &mut state.tasks[id];
+        task.meant[cpu] = false;
+        if redirected || self.flaw == Flaw::InsertsAnyway {
+            let counts = task.place == Place::Custody;
+            task.inserted[cpu] = Some(Insertion { to: task.home, counts });
+        }
+        state.cpus[cpu].phase = Phase::Deciding { goes_on };
+    }
+
+    /// What the kernel does with what was inserted. True if anything was.
+    fn move_inserted(state: &mut State, cpu: Cpu) -> bool {
+        let mut any = false;
+        for id in 0..TASKS {
+            let Some(insertion) = state.tasks[id].inserted[cpu].take() else { continue };
+            any = true;
+            if insertion.counts && state.tasks[id].place == Place::Custody {
+                let to = usize::from(insertion.to);
+                state.aborted |= !state.tasks[id].may_run(to);
+                state.put_local(id, to);
+            }
+        }
+        any
+    }
+
+    /// The end of `ops.dispatch`; then the task before comes into our custody.
+    fn flush(&self, state: &mut State, cpu: Cpu, goes_on: bool, asked: bool, last: bool) {
+        let any = HandOver::move_inserted(state, cpu);
+        if any && state.local(cpu).is_none() {
+            state.cpus[cpu].phase = Phase::Deciding { goes_on };
+            return;
+        }
+        if let Some(id) = state.current(cpu) {
+            let task = &state.tasks[id];
+            // Who asked has ended the quantum: what the task has now it was given meanwhile.
+            let owed = asked || task.policy != Policy::Away && !task.is_picked_for(cpu);
+            if let Some(picked_for) = self.enqueue(state, id, cpu, owed, last) {
+                state.tasks[id].meant[cpu] = true;
+                state.cpus[cpu].phase = Phase::Redirecting { picked_for };
+                return;
+            }
+        }
+        state.switch(cpu);
+    }
+
+    fn bind(&self, state: &mut State, id: Id, allowed: u8, home: Cpu, last: bool) {
+        state.changes -= 1;
+        let task = &mut state.tasks[id];
+        let (place, before) = (task.place, usize::from(task.home));
+        task.allowed = allowed;
+        if place == Place::Asleep || place == Place::On && task.may_run(before) {
+            return;
+        }
+        if let Some(picked_for) = self.enqueue(state, id, home, true, last) {
+            self.send_home(state, id, picked_for.into());
+        }
+        if place == Place::On {
+            state.cpus[before].kicked = true;
+        }
+    }
+
+    fn task_steps(state: &State, id: Id, push: &mut impl FnMut(Step)) {
+        let task = &state.tasks[id];
+        let home = usize::from(task.home);
+        let cpus = || (0..CPUS).filter(|&cpu| state.lockable(cpu));
+        match task.place {
+            Place::Asleep => {
+                cpus().filter(|&cpu| task.may_run(cpu)).for_each(|cpu| push(Step::Wake(id, cpu)));
+            }
+            Place::Inbound(to) if state.lockable(home) && state.lockable(usize::from(to)) => {
+                push(Step::Arrive(id));
+            }
+            _ => {}
+        }
+        if state.changes == 0 || !state.lockable(home) {
+            return;
+        }
+        // A task is taken off its cpu by a thread that runs there.
+        let stays_on = task.place == Place::On && state.cpus[home].phase != Phase::Out;
+        for allowed in 1..ALL {
+            if task.place == Place::Asleep || allowed & 1 << home != 0 {
+                push(Step::Bind(id, allowed, home));
+            } else if !stays_on {
+                let allowed_cpus = cpus().filter(|cpu| allowed & 1 << cpu != 0);
+                allowed_cpus.for_each(|cpu| push(Step::Bind(id, allowed, cpu)));
+            }
+        }
+    }
+
+    fn cpu_steps(state: &State, cpu: Cpu, push: &mut impl FnMut(Step)) {
+        let current = state.current(cpu);
+        match state.cpus[cpu].phase {
+            Phase::Out if current.is_some() => {
+                push(Step::Block(cpu));
+                push(Step::QuantumEnds(cpu));
+            }
+            Phase::Out if state.cpus[cpu].kicked => push(Step::Schedule(cpu)),
+            Phase::Out => {}
+            Phase::Deciding { goes_on } => {
+                let ended = current.filter(|&id| {
+                    let task = &state.tasks[id];
+                    goes_on && (task.policy == Policy::Away || task.is_picked_for(cpu))
+                });
+                let mut nobody = true;
+                for id in state.waiting().chain(ended) {
+                    push(Step::Decide(cpu, Some(id)));
+                    nobody = false;
+                }
+                if nobody {
+                    push(Step::Decide(cpu, None));
+                }
+            }
+            Phase::Decided { .. } => push(Step::CarryOut(cpu)),
+            Phase::Refused { .. } | Phase::Redirecting { .. } => push(Step::Redirect(cpu)),
+            Phase::Flushing { .. } | Phase::Keeping => {
+                let free = |other: u8| usize::from(other) == cpu || state.lockable(other.into());
+                let can_move = |task: &Task| match task.inserted[cpu] {
+                    Some(Insertion { to, counts: true }) => free(to) && free(task.home),
+                    _ => true,
+                };
+                if state.tasks.iter().all(can_move) {
+                    push(Step::Flush(cpu));
+                }
+            }
+        }
+    }
+
+    fn step(&self, state: &mut State, Action { step, last }: Action) {
+        match step {
+            Step::Wake(id, cpu) => {
+                self.enqueue(state, id, cpu, false, last);
+            }
+            Step::Block(cpu) => {
+                let id = state.current(cpu).expect("it runs one");
+                (state.tasks[id].policy, state.tasks[id].place) = (Policy::Blocked, Place::Asleep);
+                state.schedule(cpu);
+            }
+            Step::QuantumEnds(cpu) => state.schedule(cpu),
+            Step::Schedule(cpu) => {
+                state.cpus[cpu].kicked = false;
+                state.schedule(cpu);
+            }
+            Step::Decide(..) | Step::CarryOut(_) | Step::Redirect(_) | Step::Flush(_) => {
+                self.dispatch_step(state, step, last);
+            }
+            Step::Arrive(id) => {
+                let Place::Inbound(to) = state.tasks[id].place else {
+                    unreachable!("see task_steps")
+                };
+                state.aborted |= !state.tasks[id].may_run(to.into());
+                state.put_local(id, to.into());
+            }
+            Step::Bind(id, allowed, home) => self.bind(state, id, allowed, home, last),
+        }
+    }
+
+    /// A step of a cpu that is in `ops.dispatch`, or behind it.
+    fn dispatch_step(&self, state: &mut State, step: Step, last: bool) {
+        let (Step::Decide(cpu, _) | Step::CarryOut(cpu) | Step::Redirect(cpu) | Step::Flush(cpu)) =
+            step
+        else {
+            unreachable!("see step")
+        };
+        match (state.cpus[cpu].phase, step) {
+            (Phase::Deciding { goes_on }, Step::Decide(_, picked)) => {
+                self.decide(state, cpu, picked, goes_on);
+                if self.flaw != Flaw::LeavesOthers {
+                    state.rouse(cpu, last);
+                }
+            }
+            (Phase::Decided { goes_on }, _) => HandOver::carry_out(state, cpu, goes_on),
+            (Phase::Refused { goes_on }, _) => self.refuse(state, cpu, goes_on),
+            (Phase::Keeping, _) => {
+                HandOver::move_inserted(state, cpu);
+                state.cpus[cpu].phase = Phase::Out;
+            }
+            (Phase::Flushing { goes_on, asked }, _) => self.flush(state, cpu, goes_on, asked, last),
+            (Phase::Redirecting { picked_for }, _) => {
+                let id = state.meant(cpu);
+                state.tasks[id].meant[cpu] = false;
+                self.send_home(state, id, picked_for.into());
+                state.switch(cpu);
+            }
+            _ => unreachable!("see cpu_steps"),
+        }
+    }
+}
+
+impl Model for HandOver {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        let task = Task {
+            policy: Policy::Blocked,
+            place: Place::Asleep,
+            home: 0,
+            allowed: ALL,
+            confined: false,
+            inserted: [None; CPUS],
+            meant: [false; CPUS],
+        };
+        let cpu = Processor { phase: Phase::Out, idle: true, kicked: false };
+        let state =
+            State { tasks: [task; TASKS], cpus: [cpu; CPUS], changes: CHANGES, aborted: false };
+        vec![state.canonical()]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        let several = state.idle_bits().count() > 1;
+        let mut push = |step| {
+            actions.push(Action { step, last: true });
+            if several {
+                actions.push(Action { step, last: false });
+            }
+        };
+        (0..TASKS).for_each(|id| HandOver::task_steps(state, id, &mut push));
+        (0..CPUS).for_each(|cpu| HandOver::cpu_steps(state, cpu, &mut push));
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        let mut next = *state;
+        self.step(&mut next, action);
+        for cpu in 0..CPUS {
+            // Before it idles it decides anyway: a kick says nothing new.
+            next.cpus[cpu].kicked &=
+                next.cpus[cpu].phase != Phase::Out || next.current(cpu).is_none();
+        }
+        for task in &mut next.tasks {
+            // Where it slept says nothing.
+            if task.place == Place::Asleep {
+                task.home = number(task.allowed.trailing_zeros() as usize);
+            }
+        }
+        Some(next.canonical())
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("no task is sent where it must not run", |_, state: &State| {
+                !state.aborted
+            }),
+            Property::always(IDLES, |_, state: &State| {
+                let finds_none = |id: Id| {
+                    let task = &state.tasks[id];
+                    let wanted = |cpu: Cpu| task.allowed == ALL || cpu == usize::from(task.home);
+                    !(0..CPUS).any(|cpu| state.idles(cpu) && wanted(cpu))
+                };
+                !state.is_quiet() || state.waiting().all(finds_none)
+            }),
+            Property::always(COMES, |_, state: &State| {
+                let is_lost = |task: &Task| match task.policy {
+                    Policy::Running(cpu) => task.place == Place::Custody || task.home != cpu,
+                    _ => false,
+                };
+                !state.is_quiet() || !state.tasks.iter().any(is_lost)
+            }),
+            Property::always("each cpu has one task of the policy's", |_, state: &State| {
+                let has = |cpu| state.tasks.iter().filter(|task| task.is_picked_for(cpu)).count();
+                (0..CPUS).all(|cpu| has(cpu) <= 1)
+            }),
+        ]
+    }
+}
+
+const IDLES: &str = "no task waits beside an idle cpu";
+const COMES: &str = "a picked task comes";
+
+fn model(flaw: Flaw) -> CheckerBuilder<HandOver> {
+    HandOver { flaw }.checker()
+}
+
+#[test]
+fn tasks_come_to_the_cpus_that_want_them() {
+    let checker = model(Flaw::None).spawn_bfs().join();
+    println!("the hand-over: {} states", checker.unique_state_count());
+    checker.assert_properties();
+}
+
+fn is_found_out(flaw: Flaw, property: &'static str) {
+    let found = HasDiscoveries::AnyOf([property].into());
+    let checker = model(flaw).finish_when(found).spawn_bfs().join();
+    assert!(checker.discovery(property).is_some());
+}
+
+#[test]
+fn a_kick_that_two_tasks_rely_on_is_found_out() {
+    is_found_out(Flaw::LeavesOthers, IDLES);
+}
+
+#[test]
+fn a_busy_cpu_that_counts_as_idle_is_found_out() {
+    is_found_out(Flaw::StaysIdle, IDLES);
+}
+
+#[test]
+fn a_task_that_is_sent_home_twice_is_found_out() {
+    is_found_out(Flaw::InsertsAnyway, IDLES);
+}
+
+#[test]
+fn a_pick_that_is_forgotten_is_found_out() {
+    is_found_out(Flaw::StaysHere, COMES);
+}
