@@ -36,8 +36,12 @@ pub(crate) struct Metrics {
     pub(crate) rescues: u64,
     #[stat(desc = "quanta of tasks that were bound to other cpus than the one that picked them")]
     pub(crate) confined: u64,
-    #[stat(desc = "wake-ups of kernel threads, which run beside the policy")]
+    #[stat(desc = "wake-ups of kernel threads and the loader that ran beside the policy")]
     pub(crate) bypassed: u64,
+    #[stat(desc = "microseconds that they ran")]
+    pub(crate) beside_us: u64,
+    #[stat(desc = "wake-ups of these that queued, since their cpu's budget was used up")]
+    pub(crate) over_budget: u64,
     #[stat(desc = "picked tasks that never came and were given back")]
     pub(crate) lost: u64,
     #[stat(desc = "tasks too many for the scheduler's table, which run beside the policy")]
@@ -61,6 +65,8 @@ impl Metrics {
             rescues: stats.rescues,
             confined: stats.confined,
             bypassed: stats.bypassed,
+            beside_us: stats.beside_ns / 1000,
+            over_budget: stats.over_budget,
             lost: stats.lost,
             crowded_out: stats.crowded_out,
             longest_wait_us: stats.longest_wait_ns / 1000,
@@ -77,7 +83,7 @@ impl Metrics {
         Metrics { longest_wait_us, ..delta }
     }
 
-    fn counters_mut(&mut self) -> [&mut u64; 13] {
+    fn counters_mut(&mut self) -> [&mut u64; 15] {
         [
             &mut self.picks,
             &mut self.choices,
@@ -90,6 +96,8 @@ impl Metrics {
             &mut self.rescues,
             &mut self.confined,
             &mut self.bypassed,
+            &mut self.beside_us,
+            &mut self.over_budget,
             &mut self.lost,
             &mut self.crowded_out,
         ]
@@ -99,7 +107,7 @@ impl Metrics {
         writeln!(
             out,
             "picks {:>7}  choices {:>7}  idle {:>6}  keeps {:>6}  overdrafts {:>5}  frontlogs {:>6}  \
-             readjusted {:>4}  confined {:>5}  rescues {:>3}  longest wait {:.1} ms",
+             readjusted {:>4}  confined {:>5}  rescues {:>3}  beside {:.1} ms  longest wait {:.1} ms",
             self.picks,
             self.choices,
             self.idle_picks,
@@ -109,6 +117,7 @@ impl Metrics {
             self.readjustments,
             self.confined,
             self.rescues,
+            Duration::from_micros(self.beside_us).as_secs_f64() * 1e3,
             Duration::from_micros(self.longest_wait_us).as_secs_f64() * 1e3,
         )?;
         Ok(())

@@ -69,8 +69,10 @@ struct prorata_stats {
 	u64 rescues;
 	/* Quanta that tasks confined to other cpus than the picking one ran outside the policy. */
 	u64 confined;
-	/* Kernel threads that ran beside the policy. */
-	u64 bypassed;
+	/* Wake-ups of kernel threads and the loader that ran beside the policy, how long they ran … */
+	u64 bypassed, beside_ns;
+	/* … and those that had to queue, since others had run for too long. */
+	u64 over_budget;
 	/* Picked tasks that never came and were given back. */
 	u64 lost;
 	/* Tasks without a slot, which run beside the policy. */
@@ -86,6 +88,9 @@ struct cpu_state {
 	u32 rescued;
 	/* Tasks that run here outside the policy, or are sent here for it. */
 	u32 away;
+	/* What may still run here beside the policy, as it was then (beside.h). */
+	s64 beside_left_ns;
+	u64 beside_at_ns;
 };
 
 struct shared {

@@ -27,6 +27,7 @@
 #include "record.h"
 #include "ledger.h"
 #include "queue.h"
+#include "beside.h"
 #include "weight.h"
 #include "cgroup.h"
 #include "task.h"
@@ -51,28 +52,23 @@ static __always_inline bool begin(u64 now)
 }
 
 /*
- * Kernel threads and our loader serve everybody: when they wake they do not queue, since a task that
- * comes and goes fifty times a second disturbs the shares of a few others. One that runs on and on
- * does queue. They take the cpu away where that does the least harm, from the lightest task: others
- * make up for it later, but not a task that is entitled to a whole cpu.
+ * Which of the idle cpus is best the kernel knows: one of a whole idle core, of the same cache and the
+ * same node as the one before. That there is none we know without a call.
  */
-static bool serves_everybody(const struct task_struct *p)
-{
-	return (p->flags & PF_KTHREAD) || p->tgid == loader;
-}
-
 s32 BPF_STRUCT_OPS(prorata_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	u32 index;
+	bool is_idle = false, confined = is_confined(p);
+	u32 index = NIL;
 	s32 cpu;
 
 	use_arena();
-	if (is_confined(p)) {
-		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-		return cpu >= 0 ? cpu : prev_cpu;
+	if (shared->idle_cpus) {
+		cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, 0, &is_idle);
+		if (is_idle)
+			return cpu;
+		index = find_idle(index_of(prev_cpu), confined);
 	}
-	index = find_idle(index_of(prev_cpu), false);
-	if (index == NIL && serves_everybody(p))
+	if (index == NIL && !confined && serves_everybody(p))
 		index = find_lightest(index_of(prev_cpu));
 	return index == NIL ? prev_cpu : cpu_of(index);
 }
@@ -128,10 +124,16 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	bool confined = is_confined(p), was_picked;
 	struct slot __arena *slot;
 
-	if (serves_everybody(p) && (enq_flags & SCX_ENQ_WAKEUP)) {
-		__sync_fetch_and_add(&shared->stats.bypassed, 1);
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, enq_flags | SCX_ENQ_PREEMPT);
-		return;
+	use_arena();
+	if (serves_everybody(p)) {
+		if (!(enq_flags & SCX_ENQ_WAKEUP)) {
+			if (id != NIL && slots[id].state == TASK_BLOCKED)
+				end_beside(id, home, now, exec_ns);
+		} else if (begin_beside(p, id, home, now)) {
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL,
+					   enq_flags | SCX_ENQ_PREEMPT);
+			return;
+		}
 	}
 	if (id == NIL || slots[id].state == TASK_OUT) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, quantum, enq_flags);
@@ -185,6 +187,7 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 	/* It has just come online, and the kernel is about to unload us for it. */
 	if (!is_in_use(cpu))
 		return;
+	use_arena();
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		previous = slot_of(prev);
 		exec_ns = prev->se.sum_exec_runtime;
@@ -213,9 +216,14 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 	if (id == NIL || !(deq_flags & SCX_DEQ_SLEEP))
 		return;
 	slot = &slots[id];
-	if (slot->state == TASK_BLOCKED || slot->state == TASK_OUT)
+	if (slot->state == TASK_OUT)
 		return;
 	now = scx_bpf_now();
+	if (slot->state == TASK_BLOCKED) {
+		if (serves_everybody(p))
+			end_beside(id, index_of(scx_bpf_task_cpu(p)), now, run_time_ns(p));
+		return;
+	}
 	if (!begin(now))
 		return;
 	ledger_settle(slot, run_time_ns(p));
