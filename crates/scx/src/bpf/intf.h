@@ -88,6 +88,8 @@ struct cpu_state {
 	u32 rescued;
 	/* Tasks that run here outside the policy, or are sent here for it. */
 	u32 away;
+	/* That a task has gone on for, since it is to leave (reader.h). */
+	u32 moments;
 	/* What may still run here beside the policy, as it was then (beside.h). */
 	s64 beside_left_ns;
 	u64 beside_at_ns;

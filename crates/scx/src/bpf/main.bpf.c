@@ -33,6 +33,7 @@
 #include "task.h"
 #include "permission.h"
 #include "slice.h"
+#include "reader.h"
 #include "dispatch.h"
 
 char _license[] SEC("license") = "GPL";
@@ -169,6 +170,8 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu_of(picked_for), slice_ns, 0);
 	else if (place != PLACE_QUEUE)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, flags);
+	else if (!(enq_flags & SCX_ENQ_WAKEUP) && goes_on_reading(p, home))
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, READER_NS, SCX_ENQ_HEAD);
 	/* It goes on after what ran beside the policy. */
 	if (place == PLACE_PICKED && picked_for == home &&
 	    bpf_get_smp_processor_id() == (u32)cpu_of(home))
@@ -189,6 +192,11 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	use_arena();
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
+		if (goes_on_reading(prev, index)) {
+			scx_bpf_task_set_slice(prev, READER_NS);
+			slice_begins(cpu, READER_NS);
+			return;
+		}
 		previous = slot_of(prev);
 		exec_ns = prev->se.sum_exec_runtime;
 	}
