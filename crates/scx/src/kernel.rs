@@ -135,6 +135,11 @@ fn last_words(said: &str) -> &str {
     log.lines().rfind(is_reason).unwrap_or_default().trim_end_matches('.')
 }
 
+/// Why the scheduler is not loaded where core scheduling cannot be refused.
+pub(crate) const NO_CORE_GUARD: &str = "this kernel has core scheduling, with which any user can \
+     stop a machine under sched_ext, and prctl cannot be made to refuse it: use a kernel with \
+     CONFIG_SECURITY=y and CONFIG_FUNCTION_TRACER=y";
+
 /// The program is loaded, but the kernel does not take it as scheduler.
 pub(crate) fn explain_attach(error: Error) -> Error {
     match refuse_second() {

@@ -7,6 +7,7 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
 use anyhow::Result;
 use libbpf_rs::OpenObject;
@@ -50,6 +51,8 @@ pub(crate) struct Heritage {
     task_memories: OwnedFd,
     /// When it ended: tasks that came since inherit their parents' weights.
     unloaded_ns: u64,
+    /// What refuses core scheduling: in between too, or the next load would find it in use.
+    core_guard: Option<Rc<libbpf_rs::Link>>,
 }
 
 macro_rules! policies {

@@ -3,6 +3,7 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
+use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use libbpf_rs::OpenObject;
@@ -24,6 +25,7 @@ use crate::shared::Memory;
 pub(in crate::policies) struct Scheduler<'a> {
     skel: BpfSkel<'a>,
     link: Option<libbpf_rs::Link>,
+    core_guard: Option<Rc<libbpf_rs::Link>>,
 }
 
 impl<'a> Scheduler<'a> {
@@ -69,6 +71,8 @@ impl<'a> Scheduler<'a> {
         if let Some(before) = heritage {
             skel.maps.task_memories.reuse_fd(before.task_memories.as_fd())?;
         }
+        // The scheduler before may have it attached still.
+        skel.progs.prorata_refuse_core_scheduling.set_autoattach(false);
         if options.verbose {
             // The verifier tells what each program cost it.
             skel.open_object_mut().progs_mut().for_each(|mut program| {
@@ -76,8 +80,19 @@ impl<'a> Scheduler<'a> {
             });
         }
         let mut skel = scx_ops_load!(skel, prorata_ops, uei).map_err(kernel::explain_load)?;
+        let core_guard = match heritage {
+            Some(before) => before.core_guard.clone(),
+            None => match skel.progs.prorata_refuse_core_scheduling.attach() {
+                Ok(link) => Some(Rc::new(link)),
+                // It is nothing to refuse.
+                Err(_) if !compat::struct_has_field("task_struct", "core_cookie")? => None,
+                Err(error) => {
+                    return Err(error).context(kernel::NO_CORE_GUARD);
+                }
+            },
+        };
         let link = scx_ops_attach!(skel, prorata_ops).map_err(kernel::explain_attach)?;
-        Ok(Scheduler { skel, link: Some(link) })
+        Ok(Scheduler { skel, link: Some(link), core_guard })
     }
 }
 
@@ -124,6 +139,7 @@ impl Loaded for Scheduler<'_> {
         Ok(Heritage {
             task_memories: self.skel.maps.task_memories.as_fd().try_clone_to_owned()?,
             unloaded_ns: variables.unloaded_ns,
+            core_guard: self.core_guard.clone(),
         })
     }
 }

@@ -35,6 +35,7 @@
 #include "slice.h"
 #include "reader.h"
 #include "dispatch.h"
+#include "cores.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -318,6 +319,10 @@ void BPF_STRUCT_OPS(prorata_disable, struct task_struct *p)
 
 s32 BPF_STRUCT_OPS(prorata_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
+	if (!args->fork && is_told_apart(p)) {
+		scx_bpf_error("process %d uses core scheduling: end it first", p->tgid);
+		return -EBUSY;
+	}
 	return task_begin(p, args->fork, node_of(number_of(args->cgroup)));
 }
 
