@@ -12,12 +12,15 @@ mod cost;
 mod flood;
 mod groups;
 mod hogs;
+mod hostile;
 mod ideal;
 mod loads;
+mod miscreant;
 mod mixes;
 mod probes;
 mod random;
 mod scheduler;
+mod spinner;
 mod stress;
 mod system;
 mod trace;
@@ -45,6 +48,12 @@ pub(crate) enum Guest {
     Stress(stress::StressArgs),
     /// Works until it is killed.
     Worker(stress::WorkerArgs),
+    /// A user does at random what users can do, while cpus come and go.
+    Hostile(hostile::Args),
+    /// Is one of the user's processes.
+    Miscreant(miscreant::Args),
+    /// Takes a cpu for a task of real time, and counts the scheduler's timers there.
+    Spinner(spinner::Args),
     /// Kills the loader again and again.
     Kill(stress::KillArgs),
     /// Tries to change the weight of root's processes.
@@ -69,6 +78,9 @@ impl Guest {
             Guest::Cost(args) => args.execute(),
             Guest::Stress(args) => args.execute(),
             Guest::Worker(args) => args.execute(),
+            Guest::Hostile(args) => args.execute(),
+            Guest::Miscreant(args) => args.execute(),
+            Guest::Spinner(args) => args.execute(),
             Guest::Kill(args) => args.execute(),
             Guest::Attack(attack) => attack.execute(),
             Guest::Flood(args) => args.execute(),

@@ -36,6 +36,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHIFT", num_args = 0..=1, default_missing_value = "0")]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=10))]
     icount: Option<u32>,
+    /// Two cpus are a core.
+    #[arg(long)]
+    smt: bool,
     /// More for the kernel's command line: maxcpus=2, isolcpus=1.
     #[arg(long, default_value = "", value_name = "OPTIONS")]
     boot: String,
@@ -62,6 +65,7 @@ impl Args {
             kernel: archive::kernel(self.kernel.as_deref())?,
             cpus: self.cpus,
             icount: self.icount,
+            smt: self.smt,
             boot: self.boot,
             timeout: Duration::from_secs(self.timeout),
             measures: !self.dev,
@@ -94,8 +98,11 @@ pub(crate) struct Check<'a> {
     /// The beginning of its version; if not given, as for `cargo xtask vm`.
     pub(crate) kernel: Option<&'a str>,
     pub(crate) cpus: u32,
-    /// An instruction takes 2 to the power of this, in ns.
-    pub(crate) icount: u32,
+    /// Time is executed instructions, each taking 2 to the power of this, in ns; if not given, the
+    /// host's, and cpus run at once.
+    pub(crate) icount: Option<u32>,
+    /// Two cpus are a core.
+    pub(crate) smt: bool,
     /// More for the kernel's command line.
     pub(crate) boot: &'a str,
     /// Of the host's time.
@@ -106,15 +113,15 @@ pub(crate) struct Check<'a> {
     pub(crate) measures: bool,
 }
 
-/// Runs a shell script in a machine of its own, whose time is executed instructions, and gives
-/// `show` every line that it prints. An error if it ends with another code than 0, or if the kernel
+/// Runs a shell script in a machine of its own, and gives `show` every line that it prints. An error if it ends with another code than 0, or if the kernel
 /// warned.
 pub(crate) fn check(what: &Check<'_>, script: &str, show: &mut dyn FnMut(&str)) -> Result<()> {
     let machine = Machine {
         emulator: archive::emulator()?,
         kernel: archive::kernel(what.kernel)?,
         cpus: what.cpus,
-        icount: Some(what.icount),
+        icount: what.icount,
+        smt: what.smt,
         boot: what.boot.to_string(),
         timeout: what.timeout,
         measures: what.measures,

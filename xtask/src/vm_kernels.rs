@@ -79,7 +79,7 @@ impl Args {
         let what = Check {
             kernel: Some(release),
             cpus: CPUS,
-            icount: ICOUNT,
+            icount: Some(ICOUNT),
             timeout: Duration::from_secs(3600),
             ..Check::default()
         };

@@ -85,7 +85,14 @@ impl Args {
             }
         }
         let timeout = Duration::from_secs(3 * 3600);
-        let what = Check { cpus, icount, timeout, programs, measures: true, ..Check::default() };
+        let what = Check {
+            cpus,
+            icount: Some(icount),
+            timeout,
+            programs,
+            measures: true,
+            ..Check::default()
+        };
         vm::check(&what, &script, &mut |line| match Row::parse(line) {
             Some(row) => {
                 eprintln!("{line}");

@@ -3,45 +3,89 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::vm::{self, Check};
 
 /// An instruction takes 16 ns: the emulated cpus are slow, and the host is done the sooner.
 const ICOUNT: u32 = 4;
+/// Cpus, of which half go offline and come back, where a user is hostile.
+const HOSTILE_CPUS: u32 = 4;
+const CPUS: u32 = 2;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Virtual minutes of disturbances.
     #[arg(long, default_value_t = 10)]
     minutes: u64,
-    /// Times that the loader is killed afterwards.
+    /// A user does at random what users can do, while cpus come and go; on cpus that run at once, two to a
+    /// core, where time is the host's.
+    #[arg(long)]
+    hostile: bool,
+    /// Times that the loader is killed afterwards; not with --hostile.
     #[arg(long, default_value_t = 100)]
     kills: u32,
-    /// Virtual cpus.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
-    cpus: u32,
-    /// The policy.
-    #[arg(long, default_value = "gr3")]
-    policy: String,
+    /// Virtual cpus: 2, with --hostile 4, unless told.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    cpus: Option<u32>,
+    /// Policies, each in a machine of its own.
+    #[arg(long, default_value = "gr3", value_delimiter = ',', value_name = "NAMES")]
+    policy: Vec<String>,
     /// The same seed disturbs in the same way.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// The kernel: the beginning of a version that Debian's archive has.
+    #[arg(long, value_name = "VERSION")]
+    kernel: Option<String>,
 }
 
 impl Args {
     pub(crate) fn execute(self) -> Result<ExitCode> {
+        let mut failed = false;
+        for policy in &self.policy {
+            let result = if self.hostile { self.besiege(policy) } else { self.disturb(policy) };
+            if let Err(error) = result {
+                eprintln!("xtask: {policy}: {error:#}");
+                failed = true;
+            }
+        }
+        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    fn disturb(&self, policy: &str) -> Result<()> {
         let mut script = String::from("set -e\n");
         if self.minutes > 0 {
-            script += &stress(&self.policy, self.minutes * 60, self.seed);
+            script += &stress(policy, self.minutes * 60, self.seed);
         }
         if self.kills > 0 {
-            script += &kill(&self.policy, self.kills);
+            script += &kill(policy, self.kills);
         }
-        let timeout = Duration::from_secs(6 * 3600);
-        let what = Check { cpus: self.cpus, icount: ICOUNT, timeout, ..Check::default() };
-        vm::check(&what, &script, &mut vm::print)?;
-        Ok(ExitCode::SUCCESS)
+        let what = Check {
+            kernel: self.kernel.as_deref(),
+            cpus: self.cpus.unwrap_or(CPUS),
+            icount: Some(ICOUNT),
+            timeout: Duration::from_secs(6 * 3600),
+            ..Check::default()
+        };
+        vm::check(&what, &script, &mut vm::print)
+    }
+
+    fn besiege(&self, policy: &str) -> Result<()> {
+        let cpus = self.cpus.unwrap_or(HOSTILE_CPUS);
+        ensure!(cpus > 1 && self.minutes > 0, "--hostile wants --cpus and --minutes above 1 and 0");
+        let what = Check {
+            kernel: self.kernel.as_deref(),
+            cpus,
+            icount: None,
+            smt: cpus.is_multiple_of(2),
+            timeout: Duration::from_secs(self.minutes * 60 * 4 + 600),
+            ..Check::default()
+        };
+        let (seconds, seed, offline) = (self.minutes * 60, self.seed, cpus / 2);
+        let script = format!(
+            "xtask guest hostile --policy {policy} --seconds {seconds} --seed {seed} --offline {offline}"
+        );
+        vm::check(&what, &script, &mut vm::print)
     }
 }
 

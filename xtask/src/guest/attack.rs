@@ -6,8 +6,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,10 @@ pub(super) const ROOTS_SOCKET: &str = "/run/scx_prorata-root.sock";
 /// What the user asks for; ordinary processes weigh [`NICE_0`].
 const LESS: u32 = 5;
 const NICE_0: u32 = 1024;
+/// Processes that race at a time.
+const AT_ONCE: u32 = 16;
+/// Attempts until it is said how many there were.
+const PROGRESS: u32 = 500;
 /// How long the loader's budget may keep those who ask waiting.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The request that changes nothing.
@@ -47,6 +51,8 @@ pub(crate) enum Attack {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Demands core scheduling, which must be refused as long as the scheduler is loaded.
+    Core,
     /// Asks for less weight of a process, again and again.
     Ask { pid: u32 },
 }
@@ -57,6 +63,10 @@ impl Attack {
             Attack::Exec { program, times, seed } => exec(&program, times, seed)?,
             Attack::Speak { words } => speak(&words)?,
             Attack::Reuse { times, seed } => reuse(times, seed)?,
+            Attack::Core => {
+                let answer = system::share_core(0).map_err(|error| error.raw_os_error());
+                ensure!(answer == Err(Some(libc::EBUSY)), "core scheduling is answered {answer:?}");
+            }
             Attack::Ask { pid } => loop {
                 // Whether it was changed is seen from outside.
                 let _ = ask(SOCKET, &format!("pid {pid} {LESS}\n"));
@@ -66,26 +76,45 @@ impl Attack {
     }
 }
 
-fn exec(program: &PathBuf, times: u32, seed: u64) -> Result<()> {
+fn exec(program: &Path, times: u32, seed: u64) -> Result<()> {
     let mut random = Random::new(seed);
     let request = format!("pid 1 {LESS}\n");
-    for time in 1..=times {
-        // The rest is said by the set-uid program.
-        let before = random.index(request.len() + 1);
-        let (now, later) = (request[..before].to_owned(), &request[before..]);
-        let mut command = Command::new(program);
-        command.args(["guest", "attack", "speak", later]).stdout(Stdio::piped());
-        // SAFETY: what is called between fork and exec are system calls.
-        unsafe { command.pre_exec(move || connect_as_input(now.as_bytes())) };
-        let output = command.output().context("cannot run the set-uid program")?;
-        let answer = String::from_utf8_lossy(&output.stdout);
-        ensure!(
-            output.status.success() && answer.contains("is another user's"),
-            "attempt {time} (seed {seed}): {answer}"
-        );
+    let mut tried = 0;
+    while tried < times {
+        let batch = (times - tried).min(AT_ONCE);
+        let begun: Vec<Child> = (0..batch)
+            .map(|_| begin_exec(program, &request, &mut random))
+            .collect::<Result<_>>()?;
+        for child in begun {
+            let output = child.wait_with_output().context("cannot wait for the set-uid program")?;
+            let answer = String::from_utf8_lossy(&output.stdout);
+            tried += 1;
+            ensure!(
+                output.status.success() && answer.contains("is another user's"),
+                "attempt {tried} (seed {seed}): {answer}"
+            );
+            tell(tried, times, "set-uid programs were refused");
+        }
     }
-    println!("{times} set-uid programs were refused");
     Ok(())
+}
+
+/// A process that asks with its first words, and becomes a set-uid program, which says the rest.
+fn begin_exec(program: &Path, request: &str, random: &mut Random) -> Result<Child> {
+    let (now, later) = request.split_at(random.index(request.len() + 1));
+    let now = now.to_owned();
+    let mut command = Command::new(program);
+    command.args(["guest", "attack", "speak", later]).stdout(Stdio::piped());
+    // SAFETY: what is called between fork and exec are system calls.
+    unsafe { command.pre_exec(move || connect_as_input(now.as_bytes())) };
+    command.spawn().context("cannot run the set-uid program")
+}
+
+/// Says how far it is, now and then and at the end.
+fn tell(done: u32, of: u32, what: &str) {
+    if done == of || done.is_multiple_of(PROGRESS) {
+        println!("{done} of {of} {what}");
+    }
 }
 
 fn connect_as_input(words: &[u8]) -> io::Result<()> {
@@ -129,6 +158,7 @@ fn reuse(times: u32, seed: u64) -> Result<()> {
             "attempt {time} (seed {seed}): root's process {answer}"
         );
         drop(roots);
+        tell(time, times, "processes of root's kept their weights");
     }
     // Those who ask do so, when the loader's budget lets them.
     let _users = Numbered::start(Some(pid), Some(UsersProcess::USER))?;
@@ -137,7 +167,7 @@ fn reuse(times: u32, seed: u64) -> Result<()> {
         ensure!(Instant::now() < deadline, "nobody changes the weight of the user's process");
         thread::sleep(Duration::from_millis(10));
     }
-    println!("{times} processes of root's kept their weights, one of the user's did not");
+    println!("one of the user's did not");
     Ok(())
 }
 

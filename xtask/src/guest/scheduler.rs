@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::system;
 
 const STATE: &str = "/sys/kernel/sched_ext/state";
+const LOADS: &str = "/sys/kernel/sched_ext/enable_seq";
 /// What the loader says.
 pub(crate) const LOG: &str = "/tmp/loader.log";
 const SOCKET: &str = "/run/scx_prorata.sock";
@@ -123,6 +124,12 @@ impl Drop for Scheduler {
     }
 }
 
-fn is_enabled() -> bool {
+/// How often a scheduler was loaded since the machine started.
+pub(super) fn loads() -> Result<u64> {
+    let text = fs::read_to_string(LOADS).with_context(|| format!("cannot read {LOADS}"))?;
+    text.trim().parse().with_context(|| format!("{LOADS} says '{text}'"))
+}
+
+pub(super) fn is_enabled() -> bool {
     fs::read_to_string(STATE).is_ok_and(|state| state.trim() == "enabled")
 }

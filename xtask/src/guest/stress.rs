@@ -126,7 +126,7 @@ impl WorkerArgs {
     }
 }
 
-fn compute(time: Duration) {
+pub(super) fn compute(time: Duration) {
     let begin = Instant::now();
     while begin.elapsed() < time {
         std::hint::spin_loop();

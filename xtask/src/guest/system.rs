@@ -9,6 +9,10 @@ use anyhow::{Context, Result, ensure};
 /// among them would keep it, on one cpu, from making it an ordinary one again.
 const OURS: i32 = 10;
 const OTHERS: i32 = 1;
+/// Of linux/prctl.h, for which libc has no names.
+const PR_SCHED_CORE: i32 = 62;
+const PR_SCHED_CORE_CREATE: libc::c_ulong = 1;
+const PR_SCHED_CORE_SCOPE_THREAD_GROUP: libc::c_ulong = 1;
 
 /// Makes the calling thread one of real time, which runs when it wants to, whatever else is
 /// runnable; its children are ordinary again.
@@ -25,13 +29,32 @@ pub(crate) fn set_real_time(pid: u32, real_time: bool) -> Result<()> {
     }
 }
 
-fn set_scheduler(pid: u32, policy: i32, sched_priority: i32) -> Result<()> {
+fn set_scheduler(pid: u32, policy: i32, priority: i32) -> Result<()> {
+    set_class(pid, policy | libc::SCHED_RESET_ON_FORK, priority)
+        .context("cannot change a scheduling class")
+}
+
+/// Gives a process (0: the calling one) a scheduling class.
+pub(crate) fn set_class(pid: u32, policy: i32, sched_priority: i32) -> io::Result<()> {
     let parameter = libc::sched_param { sched_priority };
-    let policy = policy | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the pointer is to a live struct, which the call reads.
     let result =
         unsafe { libc::sched_setscheduler(pid.cast_signed(), policy, &raw const parameter) };
-    check(result).context("cannot change a scheduling class")
+    check(result)
+}
+
+/// Has a process (0: the calling one) share no core with others.
+pub(crate) fn share_core(pid: u32) -> io::Result<()> {
+    // SAFETY: the call takes plain numbers.
+    check(unsafe {
+        libc::prctl(
+            PR_SCHED_CORE,
+            PR_SCHED_CORE_CREATE,
+            libc::c_ulong::from(pid),
+            PR_SCHED_CORE_SCOPE_THREAD_GROUP,
+            0 as libc::c_ulong,
+        )
+    })
 }
 
 /// Gives a process a nice value.

@@ -34,6 +34,27 @@ pub(crate) fn stop() -> Result<()> {
     write("events/sched/sched_switch/enable", "0")
 }
 
+/// Begins a record of expired timers.
+pub(crate) fn start_timers() -> Result<()> {
+    write("tracing_on", "0")?;
+    write("buffer_size_kb", BUFFER_KIB)?;
+    write("trace", "")?;
+    write("events/timer/hrtimer_expire_entry/enable", "1")?;
+    write("tracing_on", "1")
+}
+
+/// Ends it: how many of them were a scheduler's, on each of these cpus.
+pub(crate) fn stop_timers<const N: usize>(cpus: [usize; N]) -> Result<[u64; N]> {
+    write("tracing_on", "0")?;
+    write("events/timer/hrtimer_expire_entry/enable", "0")?;
+    let text = fs::read_to_string(format!("{TRACING}/trace"))?;
+    Ok(cpus.map(|cpu| {
+        let on = format!("[{cpu:03}]");
+        let ours = |line: &&str| line.contains(&on) && line.contains("=bpf_timer_cb ");
+        text.lines().filter(ours).count() as u64
+    }))
+}
+
 /// What was recorded, in order of time.
 pub(crate) fn read() -> Result<Vec<Switch>> {
     let text = fs::read_to_string(format!("{TRACING}/trace"))?;

@@ -23,6 +23,8 @@ const MEMORY_MIB: u32 = 1024;
 const FAST_PROCESSOR: &str = "max,erms=off,fsrm=off,fzrm=off,fsrs=off";
 /// What figures are comparable on.
 const WHOLE_PROCESSOR: &str = "max";
+/// QEMU's own vendor has no threads.
+const SMT_PROCESSOR: &str = ",vendor=GenuineIntel";
 /// Guest time between the ends of the emulated cpus' turns, in µs; see [`short_turns`].
 const TURN_US: u32 = 200;
 /// A turn has at least so many instructions, in thousands: to end it takes the host some time too.
@@ -37,6 +39,8 @@ pub(crate) struct Machine {
     pub(crate) cpus: u32,
     /// Guest time is executed instructions, each taking 2 to the power of this, in ns.
     pub(crate) icount: Option<u32>,
+    /// Two cpus are a core.
+    pub(crate) smt: bool,
     /// More for the kernel's command line.
     pub(crate) boot: String,
     pub(crate) timeout: Duration,
@@ -108,8 +112,9 @@ impl Machine {
                     no_timer_check cryptomgr.notests=1 rdinit=/init";
         qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
         let processor = if self.measures { WHOLE_PROCESSOR } else { FAST_PROCESSOR };
-        qemu.args(["-cpu", processor, "-m", &MEMORY_MIB.to_string()]);
-        qemu.args(["-smp", &self.cpus.to_string()]);
+        let processor = format!("{processor}{}", if self.smt { SMT_PROCESSOR } else { "" });
+        qemu.args(["-cpu", &processor, "-m", &MEMORY_MIB.to_string()]);
+        qemu.args(["-smp", &format!("{},threads={}", self.cpus, 1 + u32::from(self.smt))]);
         match self.icount {
             Some(shift) => {
                 let icount = format!("shift={shift},sleep=off");

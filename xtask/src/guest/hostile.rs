@@ -1,0 +1,358 @@
+//! A user against everybody: what an ordinary user can do, at random, while cpus come and go.
+//!
+//! Two hogs of root are in a cgroup of weight 100, the user's processes in one of 200, whose tree is
+//! theirs. Whatever they do, the hogs are due a third of the cpus that are online; the scheduler stays,
+//! or is loaded again where the kernel unloads it for a cpu; the core explains every decision.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::hogs::Hogs;
+use super::miscreant::{BREACHES, DELEGATED, LEAVES};
+use super::random::Random;
+use super::scheduler::{self, Scheduler};
+use super::stress::run_time_ns;
+use super::system;
+use super::user::UsersProcess;
+use crate::shell;
+
+const RECORDING: &str = "/tmp/recording";
+const HOGS: &str = "/sys/fs/cgroup/hogs";
+const CGROUPS: &str = "/sys/fs/cgroup";
+const WEIGHTS: [(&str, u32); 2] = [(HOGS, 100), (DELEGATED, 200)];
+/// What hogs are due of the cpus.
+const DUE: f64 = 1.0 / 3.0;
+/// And the least of it that they must receive in a window.
+const LEAST: f64 = 0.95;
+const WINDOW: Duration = Duration::from_secs(10);
+const STEP: Duration = Duration::from_secs(1);
+/// A recording of a phase fits into the machine's memory.
+const PHASE: Duration = Duration::from_secs(120);
+/// Hogs have used what they slept through, and cgroups are known, when they are measured.
+const SETTLING: Duration = Duration::from_secs(2);
+const MISCREANTS: usize = 6;
+/// All of them end so often, and others come.
+const WAVE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(300);
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[arg(long)]
+    policy: String,
+    #[arg(long)]
+    seconds: u64,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// So many cpus go offline and come back.
+    #[arg(long, default_value_t = 2)]
+    offline: usize,
+}
+
+impl Args {
+    pub(crate) fn execute(self) -> Result<ExitCode> {
+        system::become_real_time()?;
+        let cpus = thread::available_parallelism()?.get();
+        ensure!(self.offline < cpus, "a cpu must stay: --offline must be below {cpus}");
+        delegate()?;
+        let mut random = Random::new(self.seed);
+        let mut left = Duration::from_secs(self.seconds);
+        let mut worst = f64::INFINITY;
+        for phase in 1.. {
+            let length = left.min(PHASE);
+            left -= length;
+            let least = self
+                .phase(length, cpus, &mut random)
+                .with_context(|| format!("phase {phase}, policy {}", self.policy))?;
+            worst = worst.min(least);
+            println!(
+                "{} on {cpus} cpus: phase {phase} is over, hogs received at least {least:.3} of their \
+                 due in {WINDOW:?}",
+                self.policy
+            );
+            if left.is_zero() {
+                break;
+            }
+        }
+        ensure!(worst >= LEAST, "the user takes from root's hogs: they received {worst:.3}");
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The least part of their due that hogs received in a window.
+    fn phase(&self, length: Duration, cpus: usize, random: &mut Random) -> Result<f64> {
+        println!("loading {}", self.policy);
+        let command = format!("scx_prorata --policy {} --record {RECORDING}", self.policy);
+        let scheduler = Scheduler::start(&command)?;
+        let mut hogs = Hogs::new(&[0, 0])?;
+        for pid in hogs.pids() {
+            fs::write(format!("{HOGS}/cgroup.procs"), pid.to_string())?;
+        }
+        hogs.start();
+        let mut siege = Siege {
+            scheduler,
+            miscreants: Vec::new(),
+            steps: Vec::new(),
+            meter: Meter::new(hogs.pids()),
+            online: cpus,
+        };
+        siege.next_wave(random)?;
+        thread::sleep(SETTLING);
+        siege.meter.read()?;
+        // All cpus for a quarter of the time, then fewer, then all again.
+        let mut gone: Vec<usize> = Vec::new();
+        siege.hold(length / 4, random)?;
+        while gone.len() < self.offline {
+            let cpu = 1 + random.index(cpus - 1);
+            if !gone.contains(&cpu) {
+                siege.set_online(cpu, false)?;
+                gone.push(cpu);
+                siege.hold(length / 4 / u32::try_from(self.offline)?, random)?;
+            }
+        }
+        for cpu in gone {
+            siege.set_online(cpu, true)?;
+            siege.hold(length / 2 / u32::try_from(self.offline)?, random)?;
+        }
+        siege.end(hogs)
+    }
+}
+
+/// The cgroups of root's hogs and of the user.
+fn delegate() -> Result<()> {
+    fs::write(format!("{CGROUPS}/cgroup.subtree_control"), "+cpu +cpuset")?;
+    for (group, weight) in WEIGHTS {
+        fs::create_dir_all(group)?;
+        fs::write(format!("{group}/cpu.weight"), weight.to_string())?;
+    }
+    fs::write(format!("{DELEGATED}/cgroup.subtree_control"), "+cpu +cpuset")?;
+    fs::create_dir_all(format!("{DELEGATED}/{}", LEAVES[0]))?;
+    let user = Some(UsersProcess::USER);
+    for group in [DELEGATED.to_string(), format!("{DELEGATED}/{}", LEAVES[0])] {
+        chown(&group, user, user)?;
+        for file in ["cgroup.procs", "cgroup.threads", "cgroup.subtree_control", "cgroup.freeze"] {
+            chown(format!("{group}/{file}"), user, user)?;
+        }
+    }
+    Ok(fs::set_permissions("/tmp", fs::Permissions::from_mode(0o1777))?)
+}
+
+/// Users' processes may all have stopped each other.
+fn release() -> Result<()> {
+    for leaf in LEAVES {
+        // They may have removed it.
+        let _ = fs::write(format!("{DELEGATED}/{leaf}/cgroup.freeze"), "0");
+        let procs = fs::read_to_string(format!("{DELEGATED}/{leaf}/cgroup.procs"));
+        for pid in procs.unwrap_or_default().split_whitespace() {
+            // It may have gone.
+            let _ = system::signal(pid.parse()?, libc::SIGCONT);
+        }
+    }
+    Ok(())
+}
+
+/// The machine while the user is at it.
+struct Siege {
+    scheduler: Scheduler,
+    miscreants: Vec<Child>,
+    steps: Vec<Step>,
+    meter: Meter,
+    online: usize,
+}
+
+impl Siege {
+    /// For so long, in steps.
+    fn hold(&mut self, length: Duration, random: &mut Random) -> Result<()> {
+        let (end, mut wave) = (Instant::now() + length, Instant::now() + WAVE);
+        while Instant::now() < end {
+            thread::sleep(STEP);
+            self.step()?;
+            if Instant::now() > wave {
+                self.next_wave(random)?;
+                wave += WAVE;
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<()> {
+        self.scheduler.goes_on()?;
+        let breaches = fs::read_to_string(BREACHES).unwrap_or_default();
+        ensure!(breaches.is_empty(), "the user got what is not for users:\n{breaches}");
+        release()?;
+        let step = self.meter.step(self.online)?;
+        println!("{step}");
+        self.steps.push(step);
+        Ok(())
+    }
+
+    /// The kernel unloads the scheduler for it, and the loader loads it again.
+    fn set_online(&mut self, cpu: usize, online: bool) -> Result<()> {
+        self.step()?;
+        let before = scheduler::loads()?;
+        let file = format!("/sys/devices/system/cpu/cpu{cpu}/online");
+        fs::write(&file, if online { "1" } else { "0" })
+            .with_context(|| format!("{file}: cannot set it to {online}"))?;
+        self.online = if online { self.online + 1 } else { self.online - 1 };
+        let deadline = Instant::now() + PATIENCE;
+        while scheduler::loads()? == before {
+            ensure!(Instant::now() < deadline, "the scheduler is not loaded again in {PATIENCE:?}");
+            thread::sleep(STEP);
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Ends all of the user's processes and starts others.
+    fn next_wave(&mut self, random: &mut Random) -> Result<()> {
+        self.end_miscreants()?;
+        for _ in 0..MISCREANTS {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(["guest", "miscreant", &random.next().to_string()]).stdin(Stdio::null());
+            self.miscreants.push(command.spawn().context("cannot start a miscreant")?);
+        }
+        Ok(())
+    }
+
+    fn end_miscreants(&mut self) -> Result<()> {
+        release()?;
+        fs::write(format!("{DELEGATED}/cgroup.kill"), "1")?;
+        for mut miscreant in self.miscreants.drain(..) {
+            miscreant.wait()?;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        let events = format!("{DELEGATED}/cgroup.events");
+        while fs::read_to_string(&events)?.contains("populated 1") {
+            ensure!(Instant::now() < deadline, "processes of the user do not end in {PATIENCE:?}");
+            thread::sleep(Duration::from_millis(20));
+        }
+        fs::create_dir_all(format!("{DELEGATED}/{}", LEAVES[0]))?;
+        Ok(())
+    }
+
+    /// The least part of their due that hogs received in a window.
+    fn end(mut self, hogs: Hogs) -> Result<f64> {
+        self.end_miscreants()?;
+        drop(hogs);
+        // It may be loading.
+        self.scheduler.wait_again()?;
+        self.scheduler.stop()?;
+        shell::run(Command::new("prorata").args(["verify", RECORDING]))?;
+        worst_window(&self.steps).context("the phase is shorter than a window")
+    }
+}
+
+/// What was received in a second or so.
+struct Step {
+    seconds: f64,
+    online: usize,
+    scheduled: bool,
+    /// Run times in s.
+    hogs: [f64; 2],
+    user: f64,
+    /// Of root's processes and the kernel's.
+    others: f64,
+}
+
+impl Step {
+    /// What a hog is due, in s.
+    fn due(&self) -> f64 {
+        DUE / 2.0 * (self.seconds * self.online as f64 - self.others)
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = |time: f64| time / self.seconds;
+        write!(
+            f,
+            "{:.2} s, {} cpus, {}: hogs {:.3} {:.3}, due {:.3}; user {:.3}, others {:.3}",
+            self.seconds,
+            self.online,
+            if self.scheduled { "scheduled" } else { "loading" },
+            part(self.hogs[0]),
+            part(self.hogs[1]),
+            part(self.due()),
+            part(self.user),
+            part(self.others),
+        )
+    }
+}
+
+struct Meter {
+    hogs: Vec<u32>,
+    at: Instant,
+    last: [f64; 4],
+    /// How often a scheduler was loaded until then.
+    loads: u64,
+}
+
+impl Meter {
+    fn new(hogs: Vec<u32>) -> Meter {
+        Meter { hogs, at: Instant::now(), last: [0.0; 4], loads: 0 }
+    }
+
+    /// Run times since the last reading: of each hog, the user, the rest.
+    fn read(&mut self) -> Result<[f64; 4]> {
+        let hog =
+            |index: usize| Ok::<_, anyhow::Error>(run_time_ns(self.hogs[index])? as f64 / 1e9);
+        let now = [hog(0)?, hog(1)?, user_s()?, others_s()?];
+        let since = [0, 1, 2, 3].map(|at| (now[at] - self.last[at]).max(0.0));
+        (self.last, self.at) = (now, Instant::now());
+        Ok(since)
+    }
+
+    fn step(&mut self, online: usize) -> Result<Step> {
+        let begin = self.at;
+        let loads = scheduler::loads()?;
+        let [first, second, user, others] = self.read()?;
+        let step = Step {
+            seconds: (self.at - begin).as_secs_f64(),
+            online,
+            scheduled: loads == self.loads && scheduler::is_enabled(),
+            hogs: [first, second],
+            user,
+            others,
+        };
+        self.loads = loads;
+        Ok(step)
+    }
+}
+
+fn user_s() -> Result<f64> {
+    let stat = fs::read_to_string(format!("{DELEGATED}/cpu.stat"))?;
+    let usage = stat.lines().find_map(|line| line.strip_prefix("usage_usec "));
+    Ok(usage.context("cpu.stat has no usage_usec")?.parse::<u64>()? as f64 / 1e6)
+}
+
+/// Of everybody in the root cgroup.
+fn others_s() -> Result<f64> {
+    let threads = fs::read_to_string(format!("{CGROUPS}/cgroup.threads"))?;
+    // One that has gone since is gone.
+    let times = threads.split_whitespace().filter_map(|thread| run_time_ns(thread).ok());
+    Ok(times.sum::<u64>() as f64 / 1e9)
+}
+
+/// The least part of its due that a hog received in a window of the time in which it was ours to give;
+/// none if there is no such window.
+fn worst_window(steps: &[Step]) -> Option<f64> {
+    let steps: Vec<&Step> = steps.iter().filter(|step| step.scheduled).collect();
+    let window = |begin: usize| {
+        let mut seconds = 0.0;
+        let length = steps[begin..].iter().position(|step| {
+            seconds += step.seconds;
+            seconds >= WINDOW.as_secs_f64()
+        })?;
+        Some(&steps[begin..=begin + length])
+    };
+    let least = |window: &[&Step]| {
+        let due: f64 = window.iter().map(|step| step.due()).sum();
+        let received = |hog: usize| window.iter().map(|step| step.hogs[hog]).sum::<f64>();
+        received(0).min(received(1)) / due
+    };
+    (0..steps.len()).filter_map(window).map(least).reduce(f64::min)
+}
