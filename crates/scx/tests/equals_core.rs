@@ -52,6 +52,15 @@ enum State {
     Running,
 }
 
+#[derive(Clone, Copy)]
+enum Weights {
+    /// See [`Random::weight`].
+    Spread(usize),
+    /// Light tasks and some that weigh as much as a cpu's share of them, one more or one less: capped or
+    /// not, as others come and go.
+    NearCap,
+}
+
 /// Makes random legal calls on the core's policy and writes them down, with what was picked.
 struct Recorder {
     policy: Box<dyn Policy + Send>,
@@ -59,7 +68,7 @@ struct Recorder {
     states: Vec<State>,
     /// The task on each cpu.
     cpus: Vec<Option<u32>>,
-    spread: usize,
+    weights: Weights,
     /// How often, in 16, a call is a pick.
     picks: usize,
     now_ns: u64,
@@ -74,6 +83,18 @@ impl Recorder {
         let cpus = [1, 1, 2, 2, 3, 4, 8, 16][random.below(8)];
         let most_tasks = [4, 8, 20, 60][random.below(4)];
         let tasks = 1 + random.below(most_tasks);
+        let weights = Weights::Spread(random.below(5));
+        Recorder::sized(name, sleepers, cpus, tasks, weights, random)
+    }
+
+    fn sized(
+        name: &str,
+        sleepers: Sleepers,
+        cpus: usize,
+        tasks: usize,
+        weights: Weights,
+        mut random: Random,
+    ) -> Recorder {
         let setup = Setup { sleepers, ..Setup::new(cpus, QUANTUM_NS) };
         let policy = central::build(name, &setup).expect("a policy");
         let uses_turns = u8::from(sleepers == Sleepers::Turns);
@@ -81,7 +102,7 @@ impl Recorder {
             policy,
             states: vec![State::Unknown; tasks],
             cpus: vec![None; cpus],
-            spread: random.below(5),
+            weights,
             picks: [2, 6, 12, 15][random.below(4)],
             random,
             now_ns: 0,
@@ -93,6 +114,31 @@ impl Recorder {
     fn call(&mut self, line: std::fmt::Arguments<'_>) {
         self.calls.write_fmt(line).expect("a string takes everything");
         self.calls.push('\n');
+    }
+
+    fn weight(&mut self) -> u32 {
+        match self.weights {
+            Weights::Spread(spread) => self.random.weight(spread),
+            Weights::NearCap => {
+                let light = self.states.len() / self.cpus.len();
+                let near = light.max(1) - 1 + self.random.below(3);
+                let heavy = self.random.below(self.cpus.len() + 1) == 0;
+                u32::try_from(if heavy { near } else { 1 }).expect("it is small").max(1)
+            }
+        }
+    }
+
+    /// All tasks wait.
+    fn populate(&mut self) {
+        for index in 0..self.states.len() {
+            let id = u32::try_from(index).expect("a task's number is small");
+            let weight = self.weight();
+            self.call(format_args!("a {id} {weight}"));
+            self.policy.add(TaskId(id), Weight::new(weight).expect("it is not 0"));
+            self.call(format_args!("w {id}"));
+            self.policy.wake(TaskId(id), self.now_ns);
+            self.states[index] = State::Waiting;
+        }
     }
 
     fn step(&mut self) {
@@ -152,7 +198,7 @@ impl Recorder {
         let index = self.random.below(self.states.len());
         let id = u32::try_from(index).expect("a task's number is small");
         let task = TaskId(id);
-        let weight = self.random.weight(self.spread);
+        let weight = self.weight();
         let new = Weight::new(weight).expect("it is not 0");
         let choice = self.random.below(8);
         if self.states[index] == State::Running {
@@ -210,29 +256,43 @@ fn compare(policy: &str, core: &str, events: usize) {
 
 /// The same for a policy with these options, in the order of `src/policies.rs`.
 fn compare_with_options(policy: &str, options: &[u32], core: &str, events: usize) {
-    let sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-    let program = native::compile("replay.c", policy, &sanitizers);
+    let program = compile(policy);
     for seed in 0..(events / HISTORY) as u64 {
-        let sleepers = if seed % 2 == 0 { Sleepers::Paper } else { Sleepers::Turns };
-        let mut recorder = Recorder::new(core, sleepers, seed);
+        let mut recorder = Recorder::new(core, sleepers(seed), seed);
         (0..HISTORY).for_each(|_| recorder.step());
+        recorder.compare(&program, policy, options, seed);
+    }
+}
+
+fn compile(policy: &str) -> std::path::PathBuf {
+    let sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    native::compile("replay.c", policy, &sanitizers)
+}
+
+fn sleepers(seed: u64) -> Sleepers {
+    if seed.is_multiple_of(2) { Sleepers::Paper } else { Sleepers::Turns }
+}
+
+impl Recorder {
+    /// Panics unless the kernel's policy decides the same when it gets the same calls.
+    fn compare(&self, program: &std::path::Path, policy: &str, options: &[u32], seed: u64) {
         let mut calls = String::new();
         for (index, value) in options.iter().enumerate() {
             writeln!(calls, "o {index} {value}").expect("a string takes everything");
         }
-        let answer = native::answer(&program, &(calls + &recorder.calls));
+        let answer = native::answer(program, &(calls + &self.calls));
         let kernel: Vec<&str> = answer.lines().collect();
-        assert_eq!(kernel.len(), recorder.decisions.len(), "{policy}, seed {seed}");
-        let differ = kernel.iter().zip(&recorder.decisions).position(|(a, b)| a != b);
+        assert_eq!(kernel.len(), self.decisions.len(), "{policy}, seed {seed}");
+        let differ = kernel.iter().zip(&self.decisions).position(|(a, b)| a != b);
         if let Some(at) = differ {
-            let mut asked = recorder.calls.match_indices(['p', 'x']).map(|(index, _)| index);
+            let mut asked = self.calls.match_indices(['p', 'x']).map(|(index, _)| index);
             let end = asked.nth(at).expect("a call for each decision");
-            let tail: Vec<&str> = recorder.calls[..end].lines().rev().take(12).collect();
+            let tail: Vec<&str> = self.calls[..end].lines().rev().take(12).collect();
             panic!(
                 "{policy}, seed {seed}, decision {at}: the kernel's policy decides {}, the core's \
                  {}; before it, newest first:\n{}",
                 kernel[at],
-                recorder.decisions[at],
+                self.decisions[at],
                 tail.join("\n")
             );
         }
@@ -270,4 +330,36 @@ fn gdq_decides_as_the_core_does_with_other_options() {
     compare_with_options("gdq", &[20, 4], "gdq", 200_000);
     compare_with_options("gdq", &[2, 1], "gdq:t=2,delta=1", 200_000);
     compare_with_options("gdq", &[50, 0], "gdq:t=50,delta=0", 200_000);
+}
+
+/// As many cpus as there may be, and many more tasks than a run queue has elsewhere.
+#[test]
+fn policies_decide_as_the_core_does_on_the_largest_machine() {
+    at_size(512, 5_000, 4_000, &[Weights::Spread(2), Weights::NearCap]);
+}
+
+#[test]
+fn policies_decide_as_the_core_does_where_tasks_are_capped_and_not() {
+    at_size(2, 12, 20_000, &[Weights::NearCap]);
+    at_size(8, 40, 20_000, &[Weights::NearCap]);
+}
+
+fn at_size(cpus: usize, tasks: usize, events: usize, weights: &[Weights]) {
+    let policies: [(&str, &str, &[u32]); 5] = [
+        ("gr3", "gr3", &[]),
+        ("wfq", "mfq", &[]),
+        ("dfs_fa", "dfs-fa", &[]),
+        ("vtrr", "vtrr", &[]),
+        ("gdq", "gdq:t=1", &[1, 4]),
+    ];
+    for (policy, core, options) in policies {
+        let program = compile(policy);
+        for (seed, &weights) in (0..).zip(weights.iter().flat_map(|weights| [weights; 2])) {
+            let random = Random(seed);
+            let mut recorder = Recorder::sized(core, sleepers(seed), cpus, tasks, weights, random);
+            recorder.populate();
+            (0..events).for_each(|_| recorder.step());
+            recorder.compare(&program, policy, options, seed);
+        }
+    }
 }
