@@ -13,20 +13,13 @@
 //! Every check is O(1), so the wrapper can stay on in long simulations.
 
 use alloc::vec::Vec;
+use core::fmt::Display;
 
+use crate::contract::{Contract, State};
 use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Unknown,
-    Blocked,
-    Waiting,
-    Running(CpuId),
-}
-
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Record {
-    state: State,
     weight: u64,
     /// `Checked::clock` when the task began to wait, or when `owed` was last brought up to date.
     since: u128,
@@ -36,26 +29,18 @@ struct Record {
     since_ns: Nanos,
 }
 
-const UNKNOWN: Record = Record { state: State::Unknown, weight: 0, since: 0, owed: 0, since_ns: 0 };
-
-#[derive(Clone, Copy, Debug)]
-struct Cpu {
-    running: Option<TaskId>,
-    /// `Checked::changes` when the cpu last asked in vain while a task waited.
-    refused: Option<u64>,
-}
-
 /// A policy under watch. See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub struct Checked<P> {
     policy: P,
+    contract: Contract,
     quantum_ns: Nanos,
     work_conserving: bool,
     /// Most service, in ns · 2^32, that may fall due to a task while it waits.
     patience: Option<u128>,
-    now_ns: Nanos,
     tasks: Vec<Record>,
-    cpus: Vec<Cpu>,
+    /// By cpu: `changes` when it last asked in vain while a task waited.
+    refusals: Vec<Option<u64>>,
     waiting: usize,
     idle: usize,
     /// Idle cpus that were refused since the last change; at most `idle`.
@@ -70,18 +55,26 @@ pub struct Checked<P> {
     patrol: usize,
 }
 
+fn caller<T>(step: Result<T, impl Display>) -> T {
+    step.unwrap_or_else(|misuse| panic!("caller: {misuse}"))
+}
+
+fn policy<T>(step: Result<T, impl Display>) -> T {
+    step.unwrap_or_else(|misuse| panic!("policy: {misuse}"))
+}
+
 impl<P: Policy> Checked<P> {
     /// Watches `policy`, built for `setup`: its contract and work conservation.
     #[must_use]
     pub fn new(policy: P, setup: &Setup) -> Checked<P> {
         Checked {
             policy,
+            contract: Contract::new(setup),
             quantum_ns: setup.quantum_ns,
             work_conserving: true,
             patience: None,
-            now_ns: 0,
             tasks: Vec::new(),
-            cpus: (0..setup.cpus).map(|_| Cpu { running: None, refused: None }).collect(),
+            refusals: alloc::vec![None; setup.cpus],
             waiting: 0,
             idle: setup.cpus,
             refused: 0,
@@ -113,23 +106,14 @@ impl<P: Policy> Checked<P> {
     }
 
     /// The task that runs on `cpu`.
-    ///
-    /// # Panics
-    /// When there is no such cpu.
     #[must_use]
     pub fn running(&self, cpu: CpuId) -> Option<TaskId> {
-        self.cpus[cpu].running
+        self.contract.running(cpu)
     }
 
-    fn record(&mut self, task: TaskId, call: &str) -> &mut Record {
-        let known = self.tasks.get_mut(task.index()).filter(|r| r.state != State::Unknown);
-        known.unwrap_or_else(|| panic!("caller: {call}({task:?}): it was never added"))
-    }
-
-    /// Time reaches `now_ns`; what a policy did at the instant before must be complete.
-    fn advance(&mut self, now_ns: Nanos, call: &str) {
-        let last_ns = self.now_ns;
-        assert!(now_ns >= last_ns, "caller: {call} at {now_ns} ns, after a call at {last_ns} ns");
+    /// Time is about to reach `now_ns`; what the policy did at the instant before must be complete.
+    fn check_instant(&self, now_ns: Nanos, call: &str) {
+        let last_ns = self.contract.now_ns();
         if now_ns > last_ns && self.work_conserving && self.waiting > 0 {
             assert!(
                 self.idle == 0 || self.refused < self.idle,
@@ -139,37 +123,32 @@ impl<P: Policy> Checked<P> {
                 self.waiting,
             );
         }
-        self.now_ns = now_ns;
     }
 
-    /// Moves `task` to `state`; a cpu that was refused before may get an answer from now on.
-    fn enter(&mut self, task: TaskId, state: State) {
-        let record = self.tasks[task.index()];
-        self.settle(task);
-        match record.state {
+    /// `task` moves along an arrow; a cpu that was refused before may get an answer from now on.
+    fn follow(&mut self, task: TaskId, from: State, to: State) {
+        self.settle(task, from);
+        let weight = self.tasks[task.index()].weight;
+        match from {
             State::Waiting => self.waiting -= 1,
-            State::Running(cpu) => {
-                self.cpus[cpu].running = None;
-                self.idle += 1;
-            }
-            State::Blocked | State::Unknown => self.runnable_weight += record.weight,
+            State::Running(_) => self.idle += 1,
+            State::Blocked | State::Unknown => self.runnable_weight += weight,
         }
-        match state {
+        match to {
             State::Waiting => self.waiting += 1,
             State::Running(cpu) => {
-                self.refused -= usize::from(self.cpus[cpu].refused == Some(self.changes));
-                self.cpus[cpu] = Cpu { running: Some(task), refused: None };
+                let refusal = self.refusals[cpu].take();
+                self.refused -= usize::from(refusal == Some(self.changes));
                 self.idle -= 1;
             }
-            State::Blocked | State::Unknown => self.runnable_weight -= record.weight,
+            State::Blocked | State::Unknown => self.runnable_weight -= weight,
         }
-        if !matches!(state, State::Running(_)) {
+        if !matches!(to, State::Running(_)) {
             self.note_change();
         }
         let record = &mut self.tasks[task.index()];
-        record.state = state;
         record.owed = 0;
-        record.since_ns = self.now_ns;
+        record.since_ns = self.contract.now_ns();
     }
 
     fn note_change(&mut self) {
@@ -177,11 +156,11 @@ impl<P: Policy> Checked<P> {
         self.refused = 0;
     }
 
-    /// Brings what falls due to `task` up to date.
-    fn settle(&mut self, task: TaskId) {
+    /// Brings what falls due to `task`, which was in `state` until now, up to date.
+    fn settle(&mut self, task: TaskId, state: State) {
         let clock = self.clock;
         let record = &mut self.tasks[task.index()];
-        if record.state == State::Waiting {
+        if state == State::Waiting {
             record.owed += u128::from(record.weight) * (clock - record.since);
         }
         record.since = clock;
@@ -190,32 +169,30 @@ impl<P: Policy> Checked<P> {
     /// Panics if `task` has waited beyond all patience.
     fn check_patience(&mut self, task: TaskId) {
         let Some(patience) = self.patience else { return };
-        self.settle(task);
-        let record = self.tasks[task.index()];
-        let owed = record.owed.min(u128::from(self.now_ns - record.since_ns) << 32);
+        let state = self.contract.state(task);
+        if state != State::Waiting {
+            return;
+        }
+        self.settle(task, state);
+        let (record, now_ns) = (self.tasks[task.index()], self.contract.now_ns());
+        let owed = record.owed.min(u128::from(now_ns - record.since_ns) << 32);
         assert!(
-            record.state != State::Waiting || owed <= patience,
-            "policy: pick at {} ns: {task:?} of weight {} waits while {} ns fell due to it",
-            self.now_ns,
+            owed <= patience,
+            "policy: pick at {now_ns} ns: {task:?} of weight {} waits while {} ns fell due to it",
             record.weight,
             owed >> 32,
         );
     }
 
     fn take_pick(&mut self, cpu: CpuId, task: TaskId) {
-        let state = self.tasks.get(task.index()).map_or(State::Unknown, |r| r.state);
-        assert!(
-            state == State::Waiting,
-            "policy: pick(cpu {cpu}) at {} ns returned {task:?}, which is {state:?}",
-            self.now_ns,
-        );
         self.check_patience(task);
-        self.enter(task, State::Running(cpu));
+        policy(self.contract.picked(cpu, task));
+        self.follow(task, State::Waiting, State::Running(cpu));
     }
 
     fn take_refusal(&mut self, cpu: CpuId) {
-        if self.waiting > 0 && self.cpus[cpu].refused != Some(self.changes) {
-            self.cpus[cpu].refused = Some(self.changes);
+        if self.waiting > 0 && self.refusals[cpu] != Some(self.changes) {
+            self.refusals[cpu] = Some(self.changes);
             self.refused += 1;
         }
     }
@@ -223,33 +200,29 @@ impl<P: Policy> Checked<P> {
 
 impl<P: Policy> Policy for Checked<P> {
     fn add(&mut self, task: TaskId, weight: Weight) {
-        assert!(task.0 < TaskId::LIMIT, "caller: add({task:?}): ids end at {}", TaskId::LIMIT);
+        caller(self.contract.add(task));
         if self.tasks.len() <= task.index() {
-            self.tasks.resize(task.index() + 1, UNKNOWN);
+            self.tasks.resize(task.index() + 1, Record::default());
         }
-        let record = &mut self.tasks[task.index()];
-        assert!(record.state == State::Unknown, "caller: add({task:?}): it is known already");
-        *record = Record { state: State::Blocked, weight: u64::from(weight.get()), ..UNKNOWN };
+        self.tasks[task.index()] = Record { weight: u64::from(weight.get()), ..Record::default() };
         self.policy.add(task, weight);
     }
 
     fn remove(&mut self, task: TaskId, now_ns: Nanos) {
-        self.advance(now_ns, "remove");
-        match self.record(task, "remove").state {
-            State::Running(cpu) => panic!("caller: remove({task:?}): it runs on cpu {cpu}"),
-            State::Waiting => self.enter(task, State::Unknown),
-            State::Blocked | State::Unknown => self.tasks[task.index()] = UNKNOWN,
+        self.check_instant(now_ns, "remove");
+        if caller(self.contract.remove(task, now_ns)) == State::Waiting {
+            self.follow(task, State::Waiting, State::Unknown);
         }
         self.policy.remove(task, now_ns);
     }
 
     fn set_weight(&mut self, task: TaskId, weight: Weight, now_ns: Nanos) {
-        self.advance(now_ns, "set_weight");
-        self.record(task, "set_weight");
-        self.settle(task);
+        self.check_instant(now_ns, "set_weight");
+        let state = caller(self.contract.set_weight(task, now_ns));
+        self.settle(task, state);
         let record = &mut self.tasks[task.index()];
         let old = core::mem::replace(&mut record.weight, u64::from(weight.get()));
-        if matches!(record.state, State::Waiting | State::Running(_)) {
+        if matches!(state, State::Waiting | State::Running(_)) {
             self.runnable_weight = self.runnable_weight - old + u64::from(weight.get());
         }
         self.note_change();
@@ -257,27 +230,22 @@ impl<P: Policy> Policy for Checked<P> {
     }
 
     fn wake(&mut self, task: TaskId, now_ns: Nanos) {
-        self.advance(now_ns, "wake");
-        let state = self.record(task, "wake").state;
-        assert!(state == State::Blocked, "caller: wake({task:?}): it is {state:?}");
-        self.enter(task, State::Waiting);
+        self.check_instant(now_ns, "wake");
+        caller(self.contract.wake(task, now_ns));
+        self.follow(task, State::Blocked, State::Waiting);
         self.policy.wake(task, now_ns);
     }
 
     fn block(&mut self, task: TaskId, now_ns: Nanos) {
-        self.advance(now_ns, "block");
-        let state = self.record(task, "block").state;
-        assert!(state == State::Waiting, "caller: block({task:?}): it is {state:?}");
-        self.enter(task, State::Blocked);
+        self.check_instant(now_ns, "block");
+        caller(self.contract.block(task, now_ns));
+        self.follow(task, State::Waiting, State::Blocked);
         self.policy.block(task, now_ns);
     }
 
     fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
-        self.advance(now_ns, "pick");
-        let cpus = self.cpus.len();
-        assert!(cpu < cpus, "caller: pick(cpu {cpu}): there are {cpus} cpus");
-        let busy = self.cpus[cpu].running;
-        assert!(busy.is_none(), "caller: pick(cpu {cpu}): {busy:?} runs there, uncharged");
+        self.check_instant(now_ns, "pick");
+        caller(self.contract.ask(cpu, now_ns));
         let picked = self.policy.pick(cpu, now_ns);
         match picked {
             Some(task) => self.take_pick(cpu, task),
@@ -292,38 +260,25 @@ impl<P: Policy> Policy for Checked<P> {
     }
 
     fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
-        self.advance(now_ns, "charge");
-        let state = self.record(task, "charge").state;
-        assert!(matches!(state, State::Running(_)), "caller: charge({task:?}): it is {state:?}");
-        let quantum_ns = self.quantum_ns;
-        let slice_ns = self.policy.slice_ns(task).unwrap_or(quantum_ns);
-        assert!(
-            used_ns <= slice_ns,
-            "caller: charge({task:?}): {used_ns} ns is more than its run, {slice_ns} ns"
-        );
+        self.check_instant(now_ns, "charge");
+        let state = self.contract.state(task);
+        caller(self.contract.charge(task, used_ns, now_ns, || self.policy.slice_ns(task)));
         self.clock += (u128::from(used_ns) << 32) / u128::from(self.runnable_weight);
-        self.enter(task, State::Waiting);
+        self.follow(task, state, State::Waiting);
         self.policy.charge(task, used_ns, now_ns);
     }
 
     fn interrupt(&mut self, now_ns: Nanos) -> Option<CpuId> {
-        self.advance(now_ns, "interrupt");
+        self.check_instant(now_ns, "interrupt");
+        caller(self.contract.ask_interrupt(now_ns));
         let cpu = self.policy.interrupt(now_ns)?;
-        let running = self.cpus.get(cpu).and_then(|cpu| cpu.running);
-        assert!(
-            running.is_some(),
-            "policy: interrupt at {now_ns} ns returned cpu {cpu}, which runs nothing"
-        );
+        policy(self.contract.interrupted(cpu));
         Some(cpu)
     }
 
     fn slice_ns(&self, task: TaskId) -> Option<Nanos> {
         let slice_ns = self.policy.slice_ns(task)?;
-        let quantum_ns = self.quantum_ns;
-        assert!(
-            (1..=quantum_ns).contains(&slice_ns),
-            "policy: {task:?} may run for {slice_ns} ns; a quantum is {quantum_ns} ns"
-        );
+        policy(self.contract.sliced(task, slice_ns));
         Some(slice_ns)
     }
 }
@@ -364,13 +319,13 @@ mod tests {
     }
 
     #[test]
-    #[should_panic = "caller: wake(task 1): it is Waiting"]
+    #[should_panic = "caller: wake(task 1): it is waiting"]
     fn refuses_to_wake_a_waiting_task() {
         watched(1, 2).wake(TaskId(1), 0);
     }
 
     #[test]
-    #[should_panic = "caller: block(task 0): it is Running(0)"]
+    #[should_panic = "caller: block(task 0): it is running on cpu 0"]
     fn refuses_to_block_a_running_task() {
         let mut policy = watched(1, 1);
         policy.pick(0, 0);
@@ -446,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic = "policy: pick(cpu 1) at 0 ns returned task 1, which is Running(0)"]
+    #[should_panic = "policy: pick(cpu 1) at 0 ns returned task 1, which is running on cpu 0"]
     fn catches_a_task_on_two_cpus() {
         let mut policy = scripted(2, vec![Some(TaskId(1)), Some(TaskId(1))]);
         policy.pick(0, 0);

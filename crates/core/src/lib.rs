@@ -32,6 +32,7 @@ extern crate alloc;
 
 pub mod central;
 pub mod checked;
+pub mod contract;
 pub mod corrected;
 pub mod effective;
 pub mod fluid;
@@ -47,6 +48,7 @@ pub mod virtual_time;
 pub mod weights;
 
 pub use checked::Checked;
+pub use contract::Contract;
 pub use corrected::Corrected;
 pub use policy::{CpuId, Nanos, Policy, Setup, Sleepers, TaskId, Weight};
 pub use turns::Turns;

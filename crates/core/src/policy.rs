@@ -25,8 +25,9 @@
 //! | the idle cpus have picked after wake-ups | `interrupt()` → `Some(cpu)` \[stop its task s\]: \
 //!   `charge(s, used)`, `pick(cpu)`, and again until `None`                                         |
 //!
-//! A task moves through four states. `Policy` implementations may rely on every arrow, and
-//! [`Checked`](crate::Checked) panics on any call that is not an arrow:
+//! A task moves through four states. `Policy` implementations may rely on every arrow;
+//! [`Contract`](crate::Contract) refuses any call that is not an arrow, and
+//! [`Checked`](crate::Checked) panics then:
 //!
 //! ```text
 //!            add             wake              pick
