@@ -283,6 +283,18 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
     /// # Errors
     /// When a program goes on for ever without taking time.
     pub fn simulate(&mut self) -> Result<(), SimulationError> {
+        self.simulate_while(|| true).map(drop)
+    }
+
+    /// Simulates up to the end, or until `goes_on`, which is asked before every instant, says no.
+    /// Returns whether the end was reached; only then is there an outcome.
+    ///
+    /// # Errors
+    /// When a program goes on for ever without taking time.
+    pub fn simulate_while(
+        &mut self,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<bool, SimulationError> {
         let mut due = Vec::new();
         loop {
             let next_look_ns = self.looks.first().0;
@@ -290,6 +302,9 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             let now_ns = self.ends.first().0.min(next_event_ns).min(next_look_ns);
             if now_ns >= self.workload.duration_ns {
                 break;
+            }
+            if !goes_on() {
+                return Ok(false);
             }
             if self.next_sample_ns <= now_ns {
                 self.sample(now_ns);
@@ -323,7 +338,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             self.totals.instants += 1;
         }
         self.stop();
-        Ok(())
+        Ok(true)
     }
 
     /// How long the tasks of each group waited, and how long their jobs took: all that was counted.
