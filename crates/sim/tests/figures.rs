@@ -5,10 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use prorata_sim::Progress;
 use prorata_sim::figures::{
-    self, Figure, FigureError, REGISTRY, Report, Request, Row, find, produce, stored,
+    self, Figure, FigureError, Part, Plan, REGISTRY, Report, Request, Row, find, produce, stored,
 };
 use prorata_sim::journal::JournalError;
 
@@ -86,6 +87,32 @@ fn the_bytes_depend_on_seed_and_sets_alone() {
         assert!(one.file(file) == many.file(file), "{file} depends on the number of threads");
         assert!(one.file(file) != other.file(file), "{file} does not depend on the seed");
     }
+}
+
+/// Whoever does the chunks, in whatever order, and however they travel.
+#[test]
+fn chunks_make_the_same_figure_wherever_they_are_done() {
+    let (whole, apart) = (Scratch::new("together"), Scratch::new("apart"));
+    let expected = produce(&request("vtrr-2", 6, 3, 1, &whole.0), &()).expect("it can be written");
+    let plan = Plan::new(figure("vtrr-2"), &[], Some(6), 3).expect("a plan");
+    let parts: Vec<String> = (0..plan.chunks())
+        .rev()
+        .map(|chunk| serde_json::to_string(&plan.execute(chunk)).expect("plain data"))
+        .collect();
+    let read = |part: &String| serde_json::from_str::<Part>(part).expect("a part");
+    let report = plan.report(parts.iter().map(read), Duration::ZERO).expect("every chunk");
+    assert_eq!(report.rows, expected.rows);
+    std::fs::create_dir(&apart.0).expect("a directory");
+    plan.write(&report, &apart.0).expect("it can be written");
+    for file in ["vtrr-2.csv", "vtrr-2.json", "vtrr-2.svg"] {
+        assert!(whole.file(file) == apart.file(file), "{file}");
+    }
+    let fails = |parts: &[String]| {
+        let error = plan.report(parts.iter().map(read), Duration::ZERO).expect_err("not these");
+        error.to_string()
+    };
+    assert!(fails(&parts[1..]).ends_with("is missing"));
+    assert!(fails(&[parts.as_slice(), &parts[..1]].concat()).ends_with("is there twice"));
 }
 
 #[test]

@@ -6,13 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use prorata_sim::export::Columns;
-use prorata_sim::machine::{Machine, Quanta};
-use prorata_sim::workload::{self, Cgroups, Tasks, Workload};
-
-/// When it ends, if neither the file nor the user says so.
-const DURATION_NS: u64 = 10_000_000_000;
-/// Quantum of files that describe no machine.
-const QUANTUM_NS: u64 = 4_000_000;
+use prorata_sim::workload::{self, Workload};
 
 #[derive(clap::Args)]
 pub(crate) struct Overrides {
@@ -52,17 +46,8 @@ impl Overrides {
         let Ok(text) = String::from_utf8(bytes) else {
             bail!("{name} is no text: export a recording as text with 'perf sched script'");
         };
-        let mut workload = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("toml") => workload::parse_toml(&text).with_context(|| format!("{name}"))?,
-            Some("json") => {
-                let tasks = workload::parse_rt_app(&text, &self.ignore);
-                on_a_machine(tasks.with_context(|| format!("{name}"))?)
-            }
-            _ => {
-                let tasks = workload::parse_recording(&text);
-                on_a_machine(tasks.with_context(|| format!("{name}"))?)
-            }
-        };
+        let workload = workload::parse(path, &text, &self.ignore);
+        let mut workload = workload.with_context(|| format!("{name}"))?;
         self.apply(&mut workload);
         workload.check().map_err(anyhow::Error::msg).with_context(|| format!("{name}"))?;
         Ok(workload)
@@ -74,19 +59,6 @@ impl Overrides {
         machine.quantum_ns = self.quantum.unwrap_or(machine.quantum_ns);
         workload.duration_ns = self.duration.unwrap_or(workload.duration_ns);
         workload.seed = self.seed.unwrap_or(workload.seed);
-    }
-}
-
-/// The tasks of another program's file, on a machine of ours.
-fn on_a_machine(tasks: Tasks) -> Workload {
-    let machine = Machine { quanta: Quanta::Asynchronous, ..Machine::new(1, QUANTUM_NS) };
-    Workload {
-        machine,
-        duration_ns: tasks.duration_ns.unwrap_or(DURATION_NS),
-        seed: 0,
-        groups: tasks.groups,
-        resources: tasks.resources,
-        cgroups: Cgroups::default(),
     }
 }
 

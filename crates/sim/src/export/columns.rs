@@ -8,11 +8,14 @@ use crate::workload::Arrivals;
 
 /// One value of a row. All rows have the same variant in a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Cell<'t> {
+pub enum Cell<'t> {
+    /// A name.
     Text(&'t str),
+    /// A count, or nanoseconds.
     Count(u64),
     /// A count that may not be known.
     MaybeCount(Option<u64>),
+    /// A number.
     Real(f64),
     /// A number that may not be known.
     MaybeReal(Option<f64>),
@@ -23,14 +26,19 @@ pub(crate) enum Cell<'t> {
 /// A table: columns with names, each a function of the row.
 pub struct Columns<'t> {
     /// What a row is.
-    pub(crate) row: &'static str,
-    pub(crate) rows: usize,
-    pub(crate) columns: Vec<Column<'t>>,
+    pub row: &'static str,
+    /// How many rows there are.
+    pub rows: usize,
+    /// In the order of a file's.
+    pub columns: Vec<Column<'t>>,
 }
 
-pub(crate) struct Column<'t> {
-    pub(crate) name: String,
-    pub(crate) cell: Box<dyn Fn(usize) -> Cell<'t> + 't>,
+/// A column of a table.
+pub struct Column<'t> {
+    /// Its name; units end it.
+    pub name: String,
+    /// Its value in a row, by index.
+    pub cell: Box<dyn Fn(usize) -> Cell<'t> + 't>,
 }
 
 impl<'t> Columns<'t> {

@@ -16,10 +16,10 @@ mod table;
 mod timehist;
 mod timeline;
 
+pub use self::columns::{Cell, Column, Columns, tasks};
 pub use self::csv::write_csv;
 pub use self::parquet::write_parquet;
 pub use self::svg::write_svg;
-pub use columns::{Columns, tasks};
 pub use lags::{lags, write_lags_svg};
 pub use latencies::{latencies, write_latencies_svg};
 pub use perfetto::write_perfetto;

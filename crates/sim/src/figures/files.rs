@@ -9,15 +9,16 @@ use super::{Figure, FigureError, Report, Request, Row, Study};
 
 /// Writes NAME.csv, NAME.json and NAME.svg.
 pub(super) fn write(
-    request: &Request<'_>,
+    figure: &Figure,
     study: &dyn Study,
     report: &Report,
+    directory: &Path,
 ) -> Result<(), FigureError> {
-    let file = |extension| path_of(&report.figure, request.directory, extension);
+    let file = |extension| path_of(&report.figure, directory, extension);
     let data = serde_json::to_string(&data(report)).expect("plain data") + "\n";
     replace(&file("csv"), &csv(&report.rows))?;
     replace(&file("json"), &data)?;
-    draw(request.figure, study, report, request.directory)
+    draw(figure, study, report, directory)
 }
 
 /// Writes NAME.svg.

@@ -69,7 +69,7 @@ mod vtrr_9;
 pub use agreement::agreement;
 pub use files::{csv, object, stored};
 pub use page::write_page;
-pub use sweep::{Request, produce};
+pub use sweep::{Part, Plan, Request, produce};
 
 /// Every figure, in the order in which they are listed to users.
 #[rustfmt::skip] // one line each
@@ -334,6 +334,9 @@ pub enum FigureError {
     /// The number of sets.
     #[error("a figure needs 1 to {limit} random sets, not {0}", limit = sets::LIMIT)]
     Sets(u32),
+    /// Chunks that are not those of the figure, each once.
+    #[error("{0}")]
+    Parts(String),
     /// The number of threads.
     #[error("a figure needs at least one thread: give --jobs 1 or more")]
     Jobs,

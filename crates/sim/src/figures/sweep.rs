@@ -43,28 +43,39 @@ impl Request<'_> {
     /// What its files are called: as the figure, and with its policies if they are other ones.
     #[must_use]
     pub fn name(&self) -> String {
-        match self.policies {
-            [] => self.figure.name.to_string(),
-            policies => format!("{}-with-{}", self.figure.name, policies.join("+")),
-        }
-    }
-
-    pub(super) fn study(&self) -> Result<Box<dyn Study>, FigureError> {
-        let study = (self.figure.study)();
-        if self.policies.is_empty() {
-            return Ok(study);
-        }
-        study.with(self.policies).map_err(|source| FigureError::Policies {
-            figure: self.figure.name,
-            policies: self.policies.join(", "),
-            source,
-        })
+        self.figure.name_with(self.policies)
     }
 
     /// Random sets at every point.
     #[must_use]
     pub fn sets(&self) -> u32 {
-        if self.figure.sets == 1 { 1 } else { self.sets.unwrap_or(self.figure.sets) }
+        self.figure.sets_for(self.sets)
+    }
+}
+
+impl Figure {
+    fn name_with(&self, policies: &[String]) -> String {
+        match policies {
+            [] => self.name.to_string(),
+            policies => format!("{}-with-{}", self.name, policies.join("+")),
+        }
+    }
+
+    fn study_with(&self, policies: &[String]) -> Result<Box<dyn Study>, FigureError> {
+        let study = (self.study)();
+        if policies.is_empty() {
+            return Ok(study);
+        }
+        study.with(policies).map_err(|source| FigureError::Policies {
+            figure: self.name,
+            policies: policies.join(", "),
+            source,
+        })
+    }
+
+    /// Random sets at every point, if so many are asked for: one where there is no chance.
+    fn sets_for(&self, asked: Option<u32>) -> u32 {
+        if self.sets == 1 { 1 } else { asked.unwrap_or(self.sets) }
     }
 }
 
@@ -77,37 +88,33 @@ impl Request<'_> {
 /// # Panics
 /// When a policy breaks the set-up of a figure (an idle cpu, a schedule that does not repeat).
 pub fn produce(request: &Request<'_>, progress: &dyn Progress) -> Result<Report, FigureError> {
-    let study = request.study()?;
-    let (report, journal) = sweep(request, &*study, progress)?;
-    files::write(request, &*study, &report)?;
+    let plan = Plan::new(request.figure, request.policies, request.sets, request.seed)?;
+    let (report, journal) = sweep(request, &plan, progress)?;
+    plan.write(&report, request.directory)?;
     journal.delete()?;
     Ok(report)
 }
 
 fn sweep(
     request: &Request<'_>,
-    study: &dyn Study,
+    plan: &Plan,
     progress: &dyn Progress,
 ) -> Result<(Report, Journal), FigureError> {
-    let sets = request.sets();
-    if sets == 0 || sets > sets::LIMIT {
-        return Err(FigureError::Sets(sets));
-    }
     if request.jobs == 0 {
         return Err(FigureError::Jobs);
     }
-    let chunks = chunks_of(study, sets);
-    let header = Header::new(request, chunks.len());
+    let header = Header::new(plan);
     let path = request.directory.join(header.file_name());
     let (log, mut done) = Log::open(path, &header)?;
-    let left: Vec<&Chunk> = chunks.iter().filter(|chunk| !done.contains(chunk.index)).collect();
+    let left: Vec<&Chunk> =
+        plan.chunks.iter().filter(|chunk| !done.contains(chunk.index)).collect();
     progress.start(
-        chunks.iter().map(|c| c.cost).sum::<u64>() - left.iter().map(|c| c.cost).sum::<u64>(),
-        chunks.iter().map(|chunk| chunk.cost).sum(),
+        plan.chunks.iter().map(|c| c.cost).sum::<u64>() - left.iter().map(|c| c.cost).sum::<u64>(),
+        plan.chunks.iter().map(|chunk| chunk.cost).sum(),
     );
-    let work = Work { study, seed: request.seed, left, next: AtomicUsize::new(0) };
+    let work = Work { plan, left, next: AtomicUsize::new(0) };
     let log = Mutex::new(log);
-    let outcomes: Vec<Result<Vec<Entry>, FigureError>> = std::thread::scope(|scope| {
+    let outcomes: Vec<Result<Vec<Part>, FigureError>> = std::thread::scope(|scope| {
         let run = || work.run(&log, progress);
         let threads: Vec<_> = (0..request.jobs).map(|_| scope.spawn(run)).collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, _>| match thread.join() {
@@ -117,11 +124,135 @@ fn sweep(
         threads.into_iter().map(join).collect()
     });
     for outcome in outcomes {
-        outcome?.into_iter().for_each(|entry| done.insert(entry));
+        outcome?.into_iter().for_each(|part| done.insert(part));
     }
     let log = log.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let report = report(request, study, &chunks, &done, log.elapsed());
+    let report = plan.report(done.0.into_iter().flatten(), log.elapsed())?;
     Ok((report, log.journal))
+}
+
+/// A figure's work, cut into chunks that can be done anywhere and in any order.
+pub struct Plan {
+    figure: &'static Figure,
+    /// What its files are called.
+    name: String,
+    sets: u32,
+    seed: u64,
+    study: Box<dyn Study>,
+    chunks: Vec<Chunk>,
+}
+
+/// What a chunk found.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Part {
+    chunk: usize,
+    decisions: u64,
+    values: Vec<i64>,
+    cpu_ns: u64,
+}
+
+impl Plan {
+    /// `figure`, with other `policies` if there are any, and with as many random sets at every point
+    /// as the paper ran unless it is told.
+    ///
+    /// # Errors
+    /// When the number of sets is out of range, or the figure has no place for such policies.
+    pub fn new(
+        figure: &'static Figure,
+        policies: &[String],
+        sets: Option<u32>,
+        seed: u64,
+    ) -> Result<Plan, FigureError> {
+        let sets = figure.sets_for(sets);
+        if sets == 0 || sets > sets::LIMIT {
+            return Err(FigureError::Sets(sets));
+        }
+        let study = figure.study_with(policies)?;
+        let chunks = chunks_of(&*study, sets);
+        Ok(Plan { figure, name: figure.name_with(policies), sets, seed, study, chunks })
+    }
+
+    /// The number of chunks.
+    #[must_use]
+    pub fn chunks(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// True if it measures time, so that its results are of the machine that executes it.
+    #[must_use]
+    pub fn is_measurement(&self) -> bool {
+        self.study.is_measurement()
+    }
+
+    /// Executes the chunk of index `chunk`.
+    ///
+    /// # Panics
+    /// When there is no such chunk, or a policy breaks the set-up of the figure.
+    #[must_use]
+    pub fn execute(&self, chunk: usize) -> Part {
+        let Chunk { point, first, end, .. } = self.chunks[chunk];
+        let before = thread_cpu_time();
+        let mut tally = self.study.measure(point, first, self.seed);
+        for set in first + 1..end {
+            let other = self.study.measure(point, set, self.seed);
+            self.study.merge(&mut tally.values, &other.values);
+            tally.decisions += other.decisions;
+        }
+        let cpu_ns = nanoseconds(thread_cpu_time().saturating_sub(before));
+        Part { chunk, decisions: tally.decisions, values: tally.values, cpu_ns }
+    }
+
+    /// The figure's data, of which `parts` are the chunks in any order.
+    ///
+    /// # Errors
+    /// When a chunk is missing, there twice, or none of this figure.
+    pub fn report(
+        &self,
+        parts: impl IntoIterator<Item = Part>,
+        elapsed: Duration,
+    ) -> Result<Report, FigureError> {
+        let mut places: Vec<Option<Part>> = self.chunks.iter().map(|_| None).collect();
+        for part in parts {
+            let chunk = part.chunk;
+            let Some(place) = places.get_mut(chunk) else {
+                return Err(FigureError::Parts(format!("chunk {chunk} is none of its chunks")));
+            };
+            if place.replace(part).is_some() {
+                return Err(FigureError::Parts(format!("chunk {chunk} is there twice")));
+            }
+        }
+        let mut tallies = vec![Tally::default(); self.study.points()];
+        let mut cpu_ns = 0;
+        for (chunk, part) in self.chunks.iter().zip(places) {
+            let missing = || FigureError::Parts(format!("chunk {} is missing", chunk.index));
+            let part = part.ok_or_else(missing)?;
+            let tally = &mut tallies[chunk.point];
+            tally.decisions += part.decisions;
+            cpu_ns += part.cpu_ns;
+            if chunk.first == 0 {
+                tally.values = part.values;
+            } else {
+                self.study.merge(&mut tally.values, &part.values);
+            }
+        }
+        Ok(Report {
+            figure: self.name.clone(),
+            sets: self.sets,
+            seed: self.seed,
+            seconds: elapsed.as_secs_f64(),
+            cpu_seconds: Duration::from_nanos(cpu_ns).as_secs_f64(),
+            decisions: tallies.iter().map(|tally| tally.decisions).sum(),
+            rows: self.study.rows(&tallies, self.sets),
+        })
+    }
+
+    /// Writes the figure's files: CSV, JSON and picture.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn write(&self, report: &Report, directory: &Path) -> Result<(), FigureError> {
+        files::write(self.figure, &*self.study, report, directory)
+    }
 }
 
 /// Some sets of one point.
@@ -160,12 +291,12 @@ struct Header {
 }
 
 impl Header {
-    fn new(request: &Request<'_>, chunks: usize) -> Header {
+    fn new(plan: &Plan) -> Header {
         Header {
-            figure: request.name(),
-            sets: request.sets(),
-            seed: request.seed,
-            chunks,
+            figure: plan.name.clone(),
+            sets: plan.sets,
+            seed: plan.seed,
+            chunks: plan.chunks.len(),
             version: env!("CARGO_PKG_VERSION").to_string(),
         }
     }
@@ -177,27 +308,25 @@ impl Header {
 
 /// Any other line of a journal: a finished chunk.
 #[derive(Debug, Serialize, Deserialize)]
-struct Entry {
-    chunk: usize,
-    decisions: u64,
-    values: Vec<i64>,
-    cpu_ns: u64,
+struct Entry<P> {
+    #[serde(flatten)]
+    part: P,
     /// Time since the sweep began, without interruptions.
     elapsed_ns: u64,
 }
 
 /// Finished chunks, by index.
 #[derive(Default)]
-struct Done(Vec<Option<Entry>>);
+struct Done(Vec<Option<Part>>);
 
 impl Done {
     fn contains(&self, chunk: usize) -> bool {
         self.0[chunk].is_some()
     }
 
-    fn insert(&mut self, entry: Entry) {
-        let chunk = entry.chunk;
-        self.0[chunk] = Some(entry);
+    fn insert(&mut self, part: Part) {
+        let chunk = part.chunk;
+        self.0[chunk] = Some(part);
     }
 }
 
@@ -211,11 +340,12 @@ struct Log {
 
 impl Log {
     fn open(path: PathBuf, header: &Header) -> Result<(Log, Done), FigureError> {
-        let (journal, entries) = Journal::open(path, header, Foreign::Discard)?;
+        let (journal, mut entries) =
+            Journal::open::<_, Entry<Part>>(path, header, Foreign::Discard)?;
+        entries.retain(|entry| entry.part.chunk < header.chunks);
+        let elapsed = entries.iter().map(|entry| entry.elapsed_ns).max().unwrap_or(0);
         let mut done = Done((0..header.chunks).map(|_| None).collect());
-        let known = |entry: &Entry| entry.chunk < header.chunks;
-        entries.into_iter().filter(known).for_each(|entry| done.insert(entry));
-        let elapsed = done.0.iter().flatten().map(|entry| entry.elapsed_ns).max().unwrap_or(0);
+        entries.into_iter().for_each(|entry| done.insert(entry.part));
         let before = Duration::from_nanos(elapsed);
         Ok((Log { journal, started: Instant::now(), before }, done))
     }
@@ -224,9 +354,9 @@ impl Log {
         self.before + self.started.elapsed()
     }
 
-    fn append(&mut self, entry: &mut Entry) -> Result<(), FigureError> {
-        entry.elapsed_ns = nanoseconds(self.elapsed());
-        Ok(self.journal.append(entry)?)
+    fn append(&mut self, part: &Part) -> Result<(), FigureError> {
+        let elapsed_ns = nanoseconds(self.elapsed());
+        Ok(self.journal.append(&Entry { part, elapsed_ns })?)
     }
 }
 
@@ -236,41 +366,27 @@ fn nanoseconds(duration: Duration) -> u64 {
 
 /// What the threads share.
 struct Work<'a> {
-    study: &'a dyn Study,
-    seed: u64,
+    plan: &'a Plan,
     left: Vec<&'a Chunk>,
     next: AtomicUsize,
 }
 
 impl Work<'_> {
     /// Runs chunks until none is left, or one cannot be written.
-    fn run(&self, log: &Mutex<Log>, progress: &dyn Progress) -> Result<Vec<Entry>, FigureError> {
-        let mut entries = Vec::new();
+    fn run(&self, log: &Mutex<Log>, progress: &dyn Progress) -> Result<Vec<Part>, FigureError> {
+        let mut parts = Vec::new();
         while let Some(chunk) = self.left.get(self.next.fetch_add(1, Ordering::Relaxed)) {
-            let before = thread_cpu_time();
-            let mut tally = self.study.measure(chunk.point, chunk.first, self.seed);
-            for set in chunk.first + 1..chunk.end {
-                let other = self.study.measure(chunk.point, set, self.seed);
-                self.study.merge(&mut tally.values, &other.values);
-                tally.decisions += other.decisions;
-            }
-            let mut entry = Entry {
-                chunk: chunk.index,
-                decisions: tally.decisions,
-                values: tally.values,
-                cpu_ns: nanoseconds(thread_cpu_time().saturating_sub(before)),
-                elapsed_ns: 0,
-            };
+            let part = self.plan.execute(chunk.index);
             let mut log = log.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if let Err(error) = log.append(&mut entry) {
+            if let Err(error) = log.append(&part) {
                 self.next.store(self.left.len(), Ordering::Relaxed);
                 return Err(error);
             }
             drop(log);
-            entries.push(entry);
+            parts.push(part);
             progress.advance(chunk.cost);
         }
-        Ok(entries)
+        Ok(parts)
     }
 }
 
@@ -278,35 +394,4 @@ pub(super) fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let whole = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(whole, u32::try_from(time.tv_nsec).unwrap_or(0))
-}
-
-fn report(
-    request: &Request<'_>,
-    study: &dyn Study,
-    chunks: &[Chunk],
-    done: &Done,
-    elapsed: Duration,
-) -> Report {
-    let mut tallies = vec![Tally::default(); study.points()];
-    let mut cpu_ns = 0;
-    for (chunk, entry) in chunks.iter().zip(&done.0) {
-        let entry = entry.as_ref().expect("every chunk was run");
-        let tally = &mut tallies[chunk.point];
-        tally.decisions += entry.decisions;
-        cpu_ns += entry.cpu_ns;
-        if chunk.first == 0 {
-            tally.values.clone_from(&entry.values);
-        } else {
-            study.merge(&mut tally.values, &entry.values);
-        }
-    }
-    Report {
-        figure: request.name(),
-        sets: request.sets(),
-        seed: request.seed,
-        seconds: elapsed.as_secs_f64(),
-        cpu_seconds: Duration::from_nanos(cpu_ns).as_secs_f64(),
-        decisions: tallies.iter().map(|tally| tally.decisions).sum(),
-        rows: study.rows(&tallies, request.sets()),
-    }
 }

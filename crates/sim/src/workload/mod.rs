@@ -8,6 +8,7 @@ use crate::random::Random;
 
 mod cgroups;
 mod duration;
+mod formats;
 mod json;
 mod nice;
 mod recording;
@@ -18,6 +19,7 @@ mod toml;
 pub use self::toml::{from_table, parse_toml};
 pub use cgroups::{Cgroup, Cgroups};
 pub use duration::{format_duration, parse_duration};
+pub use formats::parse;
 pub use nice::weight_of_nice;
 pub use recording::parse_recording;
 pub use rt_app::parse_rt_app;
