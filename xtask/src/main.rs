@@ -8,6 +8,7 @@ mod figures;
 mod guest;
 mod instructions;
 mod no_std;
+mod python;
 mod readme;
 mod report;
 mod setup;
@@ -32,6 +33,8 @@ enum Task {
     Instructions(instructions::Args),
     /// Check that the core builds without the standard library.
     NoStd(no_std::Args),
+    /// Build the Python wheel and test it on the oldest and the newest Python that are there.
+    Python(python::Args),
     /// Write the README's table of policies.
     Readme(readme::Args),
     /// Check what neither rustfmt nor clippy looks at.
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Task::Test(args) => args.execute(),
         Task::Instructions(args) => args.execute(),
         Task::NoStd(args) => args.execute(),
+        Task::Python(args) => args.execute(),
         Task::Readme(args) => args.execute(),
         Task::Tidy(args) => args.execute(),
         Task::Figures(args) => args.execute(),

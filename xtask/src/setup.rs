@@ -41,6 +41,11 @@ pub(crate) fn ensure() -> Result<()> {
     install(PACKAGES)
 }
 
+/// Installs the distribution's Python, with what makes environments.
+pub(crate) fn ensure_python() -> Result<()> {
+    install(&["python3-venv"])
+}
+
 /// Adds what is missing of the formatter and the lints to the toolchain.
 pub(crate) fn ensure_tools() -> Result<()> {
     let works = |tool| shell::output(Command::new("cargo").args([tool, "--version"])).is_ok();

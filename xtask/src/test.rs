@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::{figures, instructions, no_std, readme, setup, shell, tidy, vm_test};
+use crate::{figures, instructions, no_std, python, readme, setup, shell, tidy, vm_test};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -26,6 +26,7 @@ impl Args {
         step("lints", || cargo(&lints))?;
         step("no_std", no_std::check)?;
         step("tests", || cargo(&["test", "--workspace"]))?;
+        step("Python", python::check)?;
         step("instruction counts", instructions::check)?;
         if self.no_vm {
             eprintln!("xtask: skipped: the tests in a virtual machine (--no-vm)");
