@@ -52,7 +52,7 @@ def test_round_robin_is_prorata_s(mixed: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", [policy.name for policy in prorata.policies()])
-@pytest.mark.parametrize("sleepers", ["paper", "turns"])
+@pytest.mark.parametrize("sleepers", ["paper", "turns", "corrected"])
 def test_every_policy_decides_through_python_as_it_does_without(
     mixed: dict[str, Any], name: str, sleepers: str
 ) -> None:
@@ -73,7 +73,7 @@ def test_cgroups_are_served_too() -> None:
     outcome = prorata.simulate(
         workload, lambda s: prorata.build("gr3", s.cpus, s.quantum_ns, s.seed)
     )
-    expected = prorata.simulate(workload, "gr3:sleepers=paper")
+    expected = prorata.simulate(workload, "gr3")
     assert without_name(outcome) == without_name(expected)
     assert outcome.cgroups["name"] == ["a", "b"]
 

@@ -119,7 +119,7 @@ def any_call(lots: random.Random, policy: BuiltPolicy, now_ns: int, cpus: int) -
     lots.choices(calls, weights)[0]()
 
 
-@pytest.mark.parametrize("sleepers", ["paper", "turns"])
+@pytest.mark.parametrize("sleepers", ["paper", "turns", "corrected"])
 @pytest.mark.parametrize(
     ("name", "cpus"), [(name, 1) for name in NAMES] + [(name, 3) for name in SEVERAL]
 )

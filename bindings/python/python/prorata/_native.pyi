@@ -48,8 +48,7 @@ def build(
     """Build one of prorata's policies.
 
     `spec` is a name of `policies()`, with options as NAME:KEY=VALUE,… Every policy has
-    sleepers=paper (the default here) and sleepers=turns, reweighing=exchange (the default) and
-    reweighing=paper.
+    sleepers=corrected (the default), sleepers=turns and sleepers=paper.
     """
 
 @final

@@ -298,8 +298,11 @@ impl Study for Costs {
             let before = curves.len();
             for curve in self.places() {
                 let curve = Curve { policy: Cow::Owned(policy.clone()), printed: None, ..curve };
-                last =
-                    policies::build(policy, &Setup::new(curve.cpus as usize, QUANTUM_NS).as_in_papers()).map(drop);
+                last = policies::build(
+                    policy,
+                    &Setup::new(curve.cpus as usize, QUANTUM_NS).as_in_papers(),
+                )
+                .map(drop);
                 curves.extend(last.is_ok().then_some(curve));
             }
             if curves.len() == before {
