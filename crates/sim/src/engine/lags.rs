@@ -26,8 +26,8 @@ pub(super) struct Samples {
 }
 
 impl<P: prorata::Policy, O: Observer> Engine<'_, P, O> {
-    /// Samples the service errors of all tasks that are there, at time 0 and then at about `times` times up to
-    /// the end. It changes nothing in the outcome.
+    /// Samples the service errors of all tasks that are there, at time 0 and then at about `times`
+    /// times up to the end. It changes nothing in the outcome.
     ///
     /// # Errors
     /// When the workload has cgroups: the ideal of a tree is only known when something happens.
