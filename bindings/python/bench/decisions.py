@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import prorata
 
-ROUNDS = 5
+ROUNDS = 3
 WORKLOAD = """
 duration = "{seconds}s"
 machine = {{ cpus = 4, quantum = "10ms", quanta = "asynchronous" }}
@@ -90,7 +90,7 @@ def median(measure: Callable[[], float]) -> float:
 
 def main(program: str) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
-        file.write(WORKLOAD.format(seconds=5_000))
+        file.write(WORKLOAD.format(seconds=2_000))
         file.flush()
         for policy in ["gr3", "gdq", "mfq", "round-robin"]:
             pairs = [

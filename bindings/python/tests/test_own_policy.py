@@ -71,7 +71,7 @@ def test_cgroups_are_served_too() -> None:
         "task": [{"name": "x", "cgroup": "a"}, {"name": "y", "cgroup": "b", "count": 2}],
     }
     outcome = prorata.simulate(
-        workload, lambda s: prorata.build("gr3", s.cpus, s.quantum_ns, s.seed)
+        workload, lambda s: prorata.build("gr3:sleepers=paper", s.cpus, s.quantum_ns, s.seed)
     )
     expected = prorata.simulate(workload, "gr3")
     assert without_name(outcome) == without_name(expected)

@@ -24,7 +24,7 @@ def runnable(policy: BuiltPolicy, weights: list[int]) -> BuiltPolicy:
 
 
 def test_the_order_is_the_papers() -> None:
-    policy = runnable(prorata.build("gr3", quantum_ns=QUANTUM), [5, 2, 1])
+    policy = runnable(prorata.build("gr3:sleepers=paper", quantum_ns=QUANTUM), [5, 2, 1])
     order = []
     for now_ns in range(0, 80, QUANTUM):
         task = policy.pick(0, now_ns)
@@ -82,7 +82,7 @@ def test_what_cannot_be_built_is_refused(spec: str, cpus: int, message: str) -> 
 def test_misuse_names_the_call_and_the_remedy(
     call: Callable[[BuiltPolicy], Any], message: str
 ) -> None:
-    policy = runnable(prorata.build("gr3", quantum_ns=QUANTUM), [2, 1])
+    policy = runnable(prorata.build("gr3:sleepers=paper", quantum_ns=QUANTUM), [2, 1])
     assert policy.pick(0, 5) == 0
     with pytest.raises(ValueError, match=re.escape(message)):
         call(policy)
