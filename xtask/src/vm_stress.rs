@@ -12,6 +12,10 @@ const ICOUNT: u32 = 4;
 /// Cpus, of which half go offline and come back, where a user is hostile.
 const HOSTILE_CPUS: u32 = 4;
 const CPUS: u32 = 2;
+/// RCU's kernel threads are of real time where a user is hostile: the kernel's own scheduler has the tasks
+/// while ours is loaded, and lets the user starve them; and so does 6.18 while it unloads ours, when tasks
+/// that are its own already go before those that are not.
+const REAL_TIME_RCU: &str = "rcutree.kthread_prio=1";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -78,6 +82,7 @@ impl Args {
             cpus,
             icount: None,
             smt: cpus.is_multiple_of(2),
+            boot: REAL_TIME_RCU,
             timeout: Duration::from_secs(self.minutes * 60 * 4 + 600),
             ..Check::default()
         };
