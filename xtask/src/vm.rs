@@ -113,8 +113,8 @@ pub(crate) struct Check<'a> {
     pub(crate) measures: bool,
 }
 
-/// Runs a shell script in a machine of its own, and gives `show` every line that it prints. An error if it ends with another code than 0, or if the kernel
-/// warned.
+/// Runs a shell script in a machine of its own, and gives `show` every line that it prints. An error if it
+/// ends with another code than 0, or if the kernel warned.
 pub(crate) fn check(what: &Check<'_>, script: &str, show: &mut dyn FnMut(&str)) -> Result<()> {
     let machine = Machine {
         emulator: archive::emulator()?,

@@ -25,8 +25,8 @@
  *   cpu 0  runs b, without a decision; c waits, and cpu 2 idles
  *
  * So: a cpu with a task outside the policy is not idle, from when the task is sent there; and whoever has
- * decided, and leaves somebody waiting, wakes another idle cpu. tests/transit_model.rs tries all ways in which three cpus, three tasks and
- * a change of a task's cpus can meet here.
+ * decided, and leaves somebody waiting, wakes another idle cpu. tests/transit_model.rs tries all ways in
+ * which three cpus, three tasks and a change of a task's cpus can meet here.
  *
  * Inserting a task into the local queue of a cpu where it must not run aborts the scheduler. It
  * cannot happen: ops.enqueue looks at its cpus with its run queue locked, and ops.dispatch after it
