@@ -17,10 +17,11 @@
 //!   turn. When it has run, the policy is told that the task did whose turn it was.
 //! * Candidates are the tasks furthest behind among those that were looked at: a task when it wakes, when
 //!   its weight changes, when it is charged, and [two](PATROL) in turn at every pick.
-//! * A task that has slept and wakes runs *early*: before others, until it has received [a quantum](ADVANCE), and as if
-//!   it were a quantum further behind than it is. It takes an idle cpu, or else interrupts the cpu whose
-//!   task is furthest ahead, if that is further ahead than it is itself. Several such tasks run in turn,
-//!   a [quarter](RUN_PART) of a quantum each. The policy is not charged for it.
+//! * A task that has slept and wakes runs *early*: before others, until it has received
+//!   [a quantum](ADVANCE), and as if it were a quantum further behind than it is. It takes an idle cpu, or
+//!   else interrupts the cpu whose task is furthest ahead, if that is further ahead than it is itself.
+//!   Several such tasks run in turn, a [quarter](RUN_PART) of a quantum each. The policy is not charged for
+//!   it.
 //! * The rest of an interrupted turn is used next on that cpu, or on one that would else idle.
 //! * Until a task sleeps, wakes late or changes weight nothing is counted and nothing is corrected: then
 //!   the decisions are the policy's, and its bound holds.
