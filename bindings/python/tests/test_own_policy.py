@@ -73,7 +73,7 @@ def test_cgroups_are_served_too() -> None:
     outcome = prorata.simulate(
         workload, lambda s: prorata.build("gr3:sleepers=paper", s.cpus, s.quantum_ns, s.seed)
     )
-    expected = prorata.simulate(workload, "gr3")
+    expected = prorata.simulate(workload, "gr3:sleepers=paper")
     assert without_name(outcome) == without_name(expected)
     assert outcome.cgroups["name"] == ["a", "b"]
 

@@ -147,8 +147,8 @@ def test_a_killed_worker_costs_its_chunk(
     parts = prorata.dask._spread(execute, chunks, (sweep.text,), client)
     assert killed.exists()
     again = len(list(marks.iterdir())) - len(chunks)
-    # Two may see that nobody was killed yet.
-    assert 1 <= again <= 2
+    # All four may see that nobody was killed yet.
+    assert 1 <= again <= 4
     expected = files(prorata.sweep(SWEEP), tmp_path / "threads")
     assert files(sweep.report(parts), tmp_path / "spread") == expected
 

@@ -710,9 +710,9 @@ fn ratio(numerator: u128, denominator: u64) -> u128 {
     (whole << 64) + (u128::from(rest) << 64) / u128::from(denominator)
 }
 
-/// ⌊a·b/c⌋, where that and b·c are below 2^128.
+/// ⌊a·b/c⌋ where b·c is below 2^128, or 2^128 − 1 if that is more.
 fn scaled(a: u128, b: u128, c: u128) -> u128 {
-    a / c * b + a % c * b / c
+    (a / c).saturating_mul(b).saturating_add(a % c * b / c)
 }
 
 /// A policy with the service errors of its tasks beside it.
