@@ -38,7 +38,6 @@ pub mod effective;
 pub mod fluid;
 pub mod hierarchy;
 pub mod ideal;
-pub mod masks;
 mod online;
 pub mod policies;
 pub mod policy;

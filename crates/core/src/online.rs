@@ -19,8 +19,8 @@
 //!                └────────┘
 //! ```
 //!
-//! The errors of all tasks in it add up to what the machine received less what the ideal gave: to 0, as
-//! long as no cpu idles while a task waits.
+//! The errors of all tasks, of those that sleep behind too, add up to what the machine served less what the
+//! ideal gave: to 0 as long as both keep as many cpus busy and no task goes away.
 //!
 //! *Cost*: that of [`ServiceErrors`], and O(log N) for a task that blocks ahead and one that the ideal
 //! catches up with. Nothing allocates but `add`, and on several cpus lists that grow.

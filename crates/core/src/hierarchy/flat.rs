@@ -24,12 +24,12 @@
 //!
 //! | policy | a task, 1 to 16 cpus | a node, 1 to 16 cpus |
 //! |---|---|---|
-//! | gr3 | −7.4..2.7 | −7.5..14.0 |
-//! | mfq | −5.9..4.2 | −6.8..11.8 |
-//! | dfs-fa | −3.4..2.2 | −6.4..14.4 |
+//! | gr3 | −6.6..2.7 | −6.3..9.7 |
+//! | mfq | −5.7..4.2 | −6.8..11.4 |
+//! | dfs-fa | −2.0..2.1 | −5.6..7.7 |
 //!
-//! Where tasks also block, come, go and move, in 99 of 100 trees a node is within 11.6 quanta on one cpu and
-//! 25.8 on 4 under gr3 (20.6 and 36.1 at worst), 11.4 and 17.2 under mfq. As their papers have them the 99 %
+//! Where tasks also block, come, go and move, in 99 of 100 trees a node is within 11.0 quanta on one cpu and
+//! 30.0 on 4 under gr3 (16.7 and 36.1 at worst), 9.3 and 17.9 under mfq. As their papers have them the 99 %
 //! in 60 trees were 27.0 and 54.5, 17.7 and 9.9.
 //!
 //! # Accuracy

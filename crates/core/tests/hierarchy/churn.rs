@@ -259,13 +259,14 @@ fn largest(policy: &str, cpus: usize, trees: u64, mix: Mix, patrol: usize) -> (f
     })
 }
 
-/// Room for a task and for a node, in quanta: the largest that 300 trees of each kind showed.
+/// Room for a task and for a node, in quanta. (In 300 trees of each kind a task of gr3's was 6.6 off, and a
+/// node of mfq's 11.4; the others were within.)
 const ROOM: &[(&str, Mix, f64, f64)] = &[
-    ("gr3", STILL, 7.5, 14.1),
-    ("mfq", STILL, 6.0, 11.9),
-    ("dfs-fa", STILL, 3.5, 14.5),
+    ("gr3", STILL, 6.1, 11.3),
+    ("mfq", STILL, 7.2, 9.7),
+    ("dfs-fa", STILL, 2.1, 7.7),
     ("gr3", CHURN, 10.4, 36.2),
-    ("mfq", CHURN, 10.7, 24.5),
+    ("mfq", CHURN, 8.2, 22.3),
 ];
 
 #[test]
