@@ -24,6 +24,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn execute(self) -> Result<ExitCode> {
         system::become_real_time()?;
+        trace::prepare_timers()?;
         let mut hogs = Hogs::new(&[0; 4])?;
         hogs.start();
         thread::sleep(Duration::from_millis(100));

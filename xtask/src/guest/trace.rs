@@ -34,12 +34,17 @@ pub(crate) fn stop() -> Result<()> {
     write("events/sched/sched_switch/enable", "0")
 }
 
-/// Begins a record of expired timers.
-pub(crate) fn start_timers() -> Result<()> {
+/// Prepares a record of expired timers. A worker on each cpu makes room for it, so that no task of real
+/// time may keep a cpu meanwhile.
+pub(crate) fn prepare_timers() -> Result<()> {
     write("tracing_on", "0")?;
     write("buffer_size_kb", BUFFER_KIB)?;
     write("trace", "")?;
-    write("events/timer/hrtimer_expire_entry/enable", "1")?;
+    write("events/timer/hrtimer_expire_entry/enable", "1")
+}
+
+/// Begins the record that was prepared.
+pub(crate) fn start_timers() -> Result<()> {
     write("tracing_on", "1")
 }
 
