@@ -39,6 +39,7 @@ pub mod fluid;
 pub mod hierarchy;
 pub mod ideal;
 mod online;
+pub mod masks;
 pub mod policies;
 pub mod policy;
 pub mod queue;
