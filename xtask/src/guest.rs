@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 mod attack;
+mod bound;
 mod cost;
+mod crowd;
 mod flood;
 mod groups;
 mod hogs;
@@ -40,6 +42,10 @@ pub(crate) enum Guest {
     Probe(probes::ProbeArgs),
     /// Runs hogs in trees of cgroups under schedulers, and prints what they received and were due.
     Groups(groups::Args),
+    /// Runs hogs that may not run on every cpu, and prints what they received and were due.
+    Bound(bound::Args),
+    /// Runs more hogs than the scheduler has slots, and prints what they received.
+    Crowd(crowd::Args),
     /// Loads policies, and tells what that takes.
     Loads(loads::Args),
     /// Measures what schedulers cost.
@@ -74,6 +80,8 @@ impl Guest {
             Guest::Probes(args) => args.execute(),
             Guest::Probe(args) => args.execute(),
             Guest::Groups(args) => args.execute(),
+            Guest::Bound(args) => args.execute(),
+            Guest::Crowd(args) => args.execute(),
             Guest::Loads(args) => args.execute(),
             Guest::Cost(args) => args.execute(),
             Guest::Stress(args) => args.execute(),

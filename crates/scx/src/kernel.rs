@@ -34,6 +34,12 @@ fn refuse_second() -> Result<()> {
     Ok(())
 }
 
+/// As the kernel lists them; empty if there are none.
+fn isolated_cpus() -> String {
+    let cpus = fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
+    cpus.trim().to_string()
+}
+
 fn release() -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     release.trim().to_string()
@@ -144,6 +150,11 @@ pub(crate) const NO_CORE_GUARD: &str = "this kernel has core scheduling, with wh
 pub(crate) fn explain_attach(error: Error) -> Error {
     match refuse_second() {
         Err(second) => second,
+        Ok(()) if !isolated_cpus().is_empty() => error.context(format!(
+            "cpus {} are isolated (isolcpus=), and the kernel takes no scheduler of sched_ext then: boot \
+             without that, and make them a cpuset partition (cpuset.cpus.partition), which it takes",
+            isolated_cpus()
+        )),
         Ok(()) => error.context(
             "the kernel does not take the scheduler; if it is older than 6.16, or Debian's 7.2.12 \
              (whose BTF is broken), use another: dmesg says more",

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::RangedU64ValueParser;
+
+use crate::bpf_intf::limits_CROWD;
 use crate::policies;
 use crate::weight::Weights;
 
@@ -28,6 +31,10 @@ pub(crate) struct Options {
     /// A task that has waited for so long is run out of turn.
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "TIME")]
     pub(crate) rescue: Duration,
+
+    /// Tasks that have a place of their own; those beyond are together as one more task of nice 0.
+    #[arg(long, default_value_t = limits_CROWD, value_parser = parse_max_tasks(), value_name = "N")]
+    pub(crate) max_tasks: u32,
 
     /// Whether a cgroup's cpu.weight counts: `total` gives it to all its tasks together, `off` looks at
     /// tasks only.
@@ -73,6 +80,10 @@ pub(crate) enum Command {
     Weight(Weights),
     /// Print the statistics of the scheduler that runs already, as OpenMetrics text.
     Metrics,
+}
+
+fn parse_max_tasks() -> RangedU64ValueParser<u32> {
+    RangedU64ValueParser::new().range(1..=u64::from(limits_CROWD))
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {

@@ -21,6 +21,7 @@
 //! | `T pick CPU TASK` | a cpu's decision; `-` for none |
 //! | `T interrupt CPU` | the cpu is to stop what it runs, for a task that woke; `-` for none |
 //! | `T charge TASK CHARGED_NS USED_NS` | the end of a run: what the policy was told, and really |
+//! | `T paid TASK USED_NS` | the end of a run for turns that were charged before, on other cpus |
 //! | `T away TASK rescue`, `T away TASK confined` | the task runs a quantum outside the policy |
 //! | `T reload CPUS` | the scheduler was loaded again, and knows no tasks |
 //! | `T return TASK BLOCKED USED_NS` | that is over; BLOCKED is 1 if the task blocked |
@@ -35,8 +36,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::bpf_intf::{
     away_AWAY_RESCUE, event, event_kind_EVENT_ADD, event_kind_EVENT_AWAY, event_kind_EVENT_BLOCK,
-    event_kind_EVENT_CHARGE, event_kind_EVENT_INTERRUPT, event_kind_EVENT_PICK,
-    event_kind_EVENT_REMOVE, event_kind_EVENT_RETURN, event_kind_EVENT_WAKE,
+    event_kind_EVENT_CHARGE, event_kind_EVENT_INTERRUPT, event_kind_EVENT_PAID,
+    event_kind_EVENT_PICK, event_kind_EVENT_REMOVE, event_kind_EVENT_RETURN, event_kind_EVENT_WAKE,
     event_kind_EVENT_WEIGHT,
 };
 use crate::policies::Spec;
@@ -151,6 +152,7 @@ fn write_event(out: &mut impl Write, event: &event) -> io::Result<()> {
         }
         event_kind_EVENT_AWAY => writeln!(out, "{now_ns} away {task} confined"),
         event_kind_EVENT_RETURN => writeln!(out, "{now_ns} return {task} {value} {extra}"),
+        event_kind_EVENT_PAID => writeln!(out, "{now_ns} paid {task} {extra}"),
         other => unreachable!("the scheduler records no event of kind {other}"),
     }
 }

@@ -43,6 +43,7 @@ impl<'a> Scheduler<'a> {
         let constants = skel.maps.rodata_data.as_mut().context("the object has no constants")?;
         constants.quantum = u64::try_from(options.quantum.as_nanos())?;
         constants.rescue_ns = u64::try_from(options.rescue.as_nanos())?;
+        constants.max_tasks = options.max_tasks;
         constants.loader = i32::try_from(std::process::id())?;
         constants.policy_options = options.policy.options;
         constants.sleepers_use_turns = options.policy.sleepers_use_turns;

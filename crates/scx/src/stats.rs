@@ -34,7 +34,7 @@ pub(crate) struct Metrics {
     pub(crate) readjustments: u64,
     #[stat(desc = "tasks run out of turn, since they had waited too long")]
     pub(crate) rescues: u64,
-    #[stat(desc = "quanta of tasks that were bound to other cpus than the one that picked them")]
+    #[stat(desc = "turns of tasks that were bound to other cpus than the one that picked them")]
     pub(crate) confined: u64,
     #[stat(desc = "wake-ups of kernel threads and the loader that ran beside the policy")]
     pub(crate) bypassed: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Metrics {
     pub(crate) over_budget: u64,
     #[stat(desc = "picked tasks that never came and were given back")]
     pub(crate) lost: u64,
-    #[stat(desc = "tasks too many for the scheduler's table, which run beside the policy")]
+    #[stat(desc = "tasks too many for the scheduler's table, which are one more task together")]
     pub(crate) crowded_out: u64,
     #[stat(desc = "longest time in microseconds that a task has waited for a cpu")]
     pub(crate) longest_wait_us: u64,

@@ -318,7 +318,7 @@ impl Span {
         cpus: usize,
         whole_machine: bool,
     ) -> Service {
-        let received = received(switches, pids, cpus, self.begin_us, self.end_us);
+        let received = trace::received(switches, pids, cpus, self.begin_us, self.end_us);
         let length = (self.end_us - self.begin_us) as f64;
         let all = if whole_machine { 1.0 } else { received.iter().sum::<f64>() / length };
         let in_all = if whole_machine { 1.0 } else { self.due.iter().sum() };
@@ -339,30 +339,6 @@ impl Span {
         groups.retain(|group| group.hogs > 0);
         Service { tasks, groups, length_us: length }
     }
-}
-
-/// The time in µs that each task had a cpu in this span.
-fn received(
-    switches: &[Switch],
-    pids: &[u32],
-    cpus: usize,
-    begin_us: u64,
-    end_us: u64,
-) -> Vec<f64> {
-    let mut received = vec![0.0; pids.len()];
-    let mut running: Vec<Option<(usize, u64)>> = vec![None; cpus];
-    let mut account = |run: Option<(usize, u64)>, until_us: u64| {
-        if let Some((hog, since_us)) = run {
-            received[hog] += until_us.min(end_us).saturating_sub(since_us.max(begin_us)) as f64;
-        }
-    };
-    for switch in switches {
-        account(running[switch.cpu].take(), switch.at_us);
-        let hog = pids.iter().position(|&pid| pid == switch.to);
-        running[switch.cpu] = hog.map(|hog| (hog, switch.at_us));
-    }
-    running.into_iter().for_each(|run| account(run, end_us));
-    received
 }
 
 /// Cpus that a hog or cgroup received in the mean, and was due.

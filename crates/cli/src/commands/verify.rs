@@ -73,6 +73,7 @@ struct Replay {
     /// The task on each cpu.
     cpus: Vec<Option<u32>>,
     picks: u64,
+    paid: u64,
     away: u64,
     reloads: u64,
 }
@@ -97,6 +98,7 @@ impl Replay {
             tasks: Vec::new(),
             cpus: vec![None; cpus],
             picks: 0,
+            paid: 0,
             away: 0,
             reloads: 0,
         })
@@ -121,6 +123,7 @@ impl Replay {
                 self.charge(number(task)?, charged.parse()?, used.parse()?)?;
             }
             ("reload", [cpus]) => self.reload(number(cpus)? as usize)?,
+            ("paid", [task, used]) => self.run_paid(number(task)?, used.parse()?)?,
             ("away", [task, _why]) => self.leave(number(task)?)?,
             ("return", [task, blocked, used]) => {
                 self.return_from_away(number(task)?, *blocked == "1", used.parse()?)?;
@@ -231,6 +234,14 @@ impl Replay {
         Ok(())
     }
 
+    /// The task has run elsewhere for turns that it was charged for when it had them.
+    fn run_paid(&mut self, task: u32, used_ns: Nanos) -> Result<()> {
+        self.task(task, &[State::Blocked, State::Waiting])?;
+        self.errors.charge(TaskId(task), used_ns, self.now_ns);
+        self.paid += 1;
+        Ok(())
+    }
+
     /// The block that follows is one for the policy only.
     fn leave(&mut self, task: u32) -> Result<()> {
         self.task(task, &[State::Waiting])?.away = true;
@@ -285,6 +296,7 @@ impl Replay {
         if self.reloads > 0 {
             println!("the scheduler was loaded again {} times", self.reloads);
         }
+        println!("{} runs for turns on cpus where the task must not run", self.paid);
         println!("{} quanta outside the policy (rescued, or bound to other cpus)", self.away);
         println!(
             "service error against GMS: {:.2} to {:.2} ms ({:.2} to {:.2} quanta)",

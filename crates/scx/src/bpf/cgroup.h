@@ -19,8 +19,11 @@
 #define TREE tree
 #define GROUP_MEMORY static struct group_tree __arena *tree;
 #include "group.h"
+#include "bound.h"
 
 #define PATROL 16
+/* Quanta between two looks at what cpus are worth: tasks whose weights change too often lose turns. */
+#define FILL_QUANTA 2
 /* cpu.weight of a cgroup that counts as nice 0. */
 #define CGROUP_WEIGHT_DEFAULT 100
 #define WEIGHT_OF_NICE_0 1024
@@ -77,7 +80,25 @@ static bool is_idle_cgroup(struct cgroup *cgroup)
 /* Tells the policy what a task counts for now. */
 static __always_inline void tell(u32 id)
 {
-	reweight(&slots[id], id, group_weight(id, slots[id].weight));
+	struct slot __arena *slot = &slots[id];
+
+	u32 counts = group_weight(id, slot->bound.counts);
+
+	bound_set_counts(&slot->bound, counts, BOUND->competing ? group_plain_weight(id) : counts);
+	reweight(slot, id, bound_weight(&slot->bound, slot->weight));
+}
+
+/* A task is runnable in the tree. */
+static __always_inline void begin_competing(u32 id)
+{
+	group_join(id);
+	bound_compete(&slots[id].bound, true);
+}
+
+static __always_inline void end_competing(u32 id)
+{
+	group_part(id);
+	bound_compete(&slots[id].bound, false);
 }
 
 /* Everybody who is runnable: others are told when they wake. */
@@ -93,12 +114,34 @@ global_fn u32 tell_all(void)
 	return 0;
 }
 
+/*
+ * The first cgroup, or task that may not run everywhere: runnable tasks are counted from now on, and
+ * weights become finer.
+ */
+static __always_inline void group_grow(void)
+{
+	u32 id;
+
+	tree->grown = true;
+	tree->scale = GROUP_SCALE;
+	bpf_for(id, 0, MAX_TASKS) {
+		if (slots[id].state > TASK_BLOCKED ||
+		    (slots[id].state == TASK_BLOCKED && turns_is_queued(id))) {
+			begin_competing(id);
+			makes_coarser(id);
+		}
+	}
+	tell_all();
+}
+
 /* A task wakes: before it joins the policy. */
 static __always_inline void group_wake(u32 id)
 {
 	if (!turns_is_to_queue(id))
 		return;
-	group_join(id);
+	if (slots[id].bound.mask && !tree->grown)
+		group_grow();
+	begin_competing(id);
 	if (makes_coarser(id))
 		tell_all();
 	tell(id);
@@ -106,14 +149,45 @@ static __always_inline void group_wake(u32 id)
 
 static void turns_joined(u32 id)
 {
-	group_join(id);
+	begin_competing(id);
 }
 
 /* The policy serves a task that sleeps no longer; one that runs outside the policy does not sleep. */
 static void turns_left(u32 id)
 {
 	if (slots[id].state == TASK_BLOCKED)
-		group_part(id);
+		end_competing(id);
+}
+
+/* Sends as many idlers as there are cpus that nobody may use, or calls some back. */
+global_fn u32 settle_idlers(void)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, cpus_in_use) {
+		bool idles = is_idle(cpu) && shared->cpu[cpu & (MAX_CPUS - 1)].task == NIL;
+
+		if (shared->idlers > BOUND->idle)
+			dismiss_idler(cpu);
+		else if (shared->idlers < BOUND->idle && idles &&
+			 slots[idler_of(cpu)].state == TASK_OUT)
+			send_idler(cpu);
+	}
+	return 0;
+}
+
+/* Finds what cpus are worth where some are short. */
+static __always_inline void fill_cpus(void)
+{
+	if (!BOUND->competing && !BOUND->gone)
+		return;
+	if (BOUND->changed && shared->now_ns - shared->filled_ns >= FILL_QUANTA * quantum) {
+		shared->filled_ns = shared->now_ns;
+		if (bound_fill())
+			tree->unseen = tree->runnable;
+	}
+	if (shared->idlers != BOUND->idle)
+		settle_idlers();
 }
 
 /* Some of the tasks that have not seen the last change do. */
@@ -121,10 +195,11 @@ static __always_inline void group_patrol(void)
 {
 	u32 i;
 
+	fill_cpus();
 	if (!tree->unseen)
 		return;
 	bpf_for(i, 0, PATROL) {
-		u32 id = group_unseen();
+		u32 id = BOUND->gone ? group_next_unseen() : group_unseen();
 
 		if (id == NIL)
 			break;
@@ -139,23 +214,6 @@ static __always_inline void set_own_weight(u32 id, u32 weight)
 	if (makes_coarser(id))
 		tell_all();
 	tell(id);
-}
-
-/* The first cgroup: runnable tasks are counted from now on, and weights become finer. */
-static void group_grow(void)
-{
-	u32 id;
-
-	tree->grown = true;
-	tree->scale = GROUP_SCALE;
-	bpf_for(id, 0, MAX_TASKS) {
-		if (slots[id].state > TASK_BLOCKED ||
-		    (slots[id].state == TASK_BLOCKED && turns_is_queued(id))) {
-			group_join(id);
-			makes_coarser(id);
-		}
-	}
-	tell_all();
 }
 
 #endif

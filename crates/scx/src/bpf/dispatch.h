@@ -16,7 +16,7 @@
  * run queue locked) sends it where it was picked for. The same rule catches tasks that are
  * reniced, or bound to other cpus, between the pick and their run. A task that must not run where
  * it was picked for goes away (queue.h), sent by whoever finds it first: when the other does, it may have
- * run, and wait again.
+ * run, and wait again; one whose mask says so was not picked for there (paid.h).
  *
  * A kick is lost when the cpu that was woken for a task runs another:
  *
@@ -48,17 +48,25 @@ enum verb {
 	VERB_RUN,
 	/* Run it outside the policy. */
 	VERB_RUN_AWAY,
+	/* Decide again. */
+	VERB_AGAIN,
 };
+
+/* Picks for others until a cpu lets go of the lock. */
+#define PICKS_ELSEWHERE 64
 
 #define DECISION(verb, id) ((u64)(verb) << 32 | (id))
 
 /* Brings the task that ran on the cpu up to date. True if its quantum goes on. */
-static bool settle_previous(u32 cpu, u32 id, u64 exec_ns)
+global_fn u32 settle_previous(u32 cpu, u32 id, u64 exec_ns)
 {
 	struct slot __arena *slot = &slots[id];
 
+	/* The crowd's clock is the time of day. */
+	if (id == CROWD)
+		exec_ns = shared->now_ns;
 	if (slot->state == TASK_RUNNING && slot->cpu == cpu) {
-		bool stopping = turns_is_stopping(cpu);
+		bool stopping = turns_is_stopping(seat_of(cpu));
 
 		ledger_settle(slot, exec_ns);
 		if (ledger_goes_on(slot) && !stopping)
@@ -79,7 +87,7 @@ static u32 rescue(u32 cpu)
 	u32 id = shared->oldest;
 	struct slot __arena *slot;
 
-	if (id == NIL || shared->cpu[cpu].rescued) {
+	if (id == NIL || id == CROWD || shared->cpu[cpu].rescued) {
 		shared->cpu[cpu].rescued = 0;
 		return NIL;
 	}
@@ -109,18 +117,31 @@ static u32 awaited(u32 cpu)
 	return NIL;
 }
 
-/* Picks until a task is found that is not overdrawn; the cpu takes a debtor rather than idle. */
+/*
+ * Picks until a task is found that may run here and is not overdrawn; the cpu takes a debtor rather than
+ * idle.
+ */
 static __always_inline u64 decide_next(u32 cpu)
 {
-	u32 attempt, id = NIL;
+	u32 attempt, id = NIL, overdrafts = unknown_zero(cpu);
 
-	bpf_for(attempt, 0, 2 * DEBT_QUANTA) {
-		id = pick(cpu, attempt + 1 == 2 * DEBT_QUANTA);
-		if (id != OVERDRAWN)
+	bpf_for(attempt, 0, PICKS_ELSEWHERE) {
+		id = pick(cpu, overdrafts >= 2 * DEBT_QUANTA);
+		if (id == OVERDRAWN)
+			overdrafts++;
+		else if (id != ELSEWHERE)
 			break;
 	}
+	if (id == OVERDRAWN || id == ELSEWHERE)
+		return DECISION(VERB_AGAIN, NIL);
 	set_idle(cpu, id == NIL && !shared->cpu[cpu].away);
 	return id == NIL ? DECISION(VERB_NOTHING, NIL) : DECISION(VERB_RUN, id);
+}
+
+/* What to do for the cpu's task to go on: the crowd does so with the next who waits. */
+global_fn u32 goes_on_as(u32 id)
+{
+	return id == CROWD && crowd_queues() ? VERB_RUN : VERB_KEEP;
 }
 
 /* What the cpu does next; `previous` is the task that ran here and still could, or NIL. */
@@ -131,8 +152,10 @@ static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
 
 	if (previous != NIL && settle_previous(cpu, previous, exec_ns)) {
 		shared->stats.resumed++;
-		return DECISION(VERB_KEEP, previous);
+		return DECISION(goes_on_as(previous), previous);
 	}
+	if (crowd_retries(cpu))
+		crowd_wake(cpu);
 	if (awaited(cpu) != NIL)
 		return DECISION(VERB_NOTHING, NIL);
 	id = rescue(cpu);
@@ -141,10 +164,18 @@ static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
 		slots[id].cpu = cpu;
 		return DECISION(id == previous ? VERB_KEEP : VERB_RUN_AWAY, id);
 	}
-	decision = decide_next(cpu);
+	/* Nobody may use it: the policy is not to be asked for others. */
+	if (BOUND->competing && !bound_waits_for(cpu)) {
+		set_idle(cpu, true);
+		return DECISION(VERB_NOTHING, NIL);
+	}
+	if (shared->idlers)
+		dismiss_idler(cpu);
+	id = shared->paid.first == NIL || turns_is_stopping(seat_of(cpu)) ? NIL : pick_paid(cpu, previous);
+	decision = id == NIL ? decide_next(cpu) : DECISION(VERB_RUN, id);
 	if (previous != NIL && (u32)decision == previous) {
 		shared->stats.keeps++;
-		return DECISION(VERB_KEEP, previous);
+		return DECISION(goes_on_as(previous), previous);
 	}
 	return decision;
 }
@@ -184,6 +215,8 @@ static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 
 	if (decision >> 32 == VERB_NOTHING)
 		return false;
+	if (decision >> 32 == VERB_AGAIN)
+		return true;
 	if (decision >> 32 == VERB_KEEP) {
 		if (previous) {
 			scx_bpf_task_set_slice(previous, ledger_slice_ns(&slots[id]));
@@ -191,6 +224,9 @@ static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 		}
 		return false;
 	}
+	if (id == CROWD)
+		return !run_crowd(cpu, previous ? slot_of(previous) : 0,
+				  previous && previous->scx.flags & SCX_TASK_QUEUED);
 	p = task_of(id);
 	if (!p)
 		return true;

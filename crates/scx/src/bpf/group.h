@@ -86,6 +86,8 @@ struct group_node {
 	u64 orders;
 	/* What a child counts for, for each unit of its weight, unless it is capped. */
 	u64 per_weight;
+	/* The same if none is capped, here and above. */
+	u64 plain;
 	/* TREE->changes when this was found. */
 	u64 found;
 	/* The cgroup itself if it is online, its tasks and the nodes in it; free if 0. */
@@ -355,7 +357,7 @@ static __always_inline void find_root(void)
 	else
 		TREE->per_cpu = (weight / cpus << GROUP_FRACTION) +
 				  ((weight % cpus) << GROUP_FRACTION) / cpus;
-	NODE(GROUP_ROOT)->per_weight = 1ULL << GROUP_FRACTION;
+	NODE(GROUP_ROOT)->per_weight = NODE(GROUP_ROOT)->plain = 1ULL << GROUP_FRACTION;
 }
 
 /* What the children of a node share, from what those of its parent do. */
@@ -371,6 +373,8 @@ policy_fn u32 find_share(u32 n)
 		return 0;
 	}
 	parent = NODE(member->parent);
+	if (node->competing)
+		node->plain = member->weight * parent->plain / node->competing;
 	counts = member->weight * parent->per_weight;
 	node->saturated = parent->saturated || counts >= usable(TREE->per_cpu, member->leaves);
 	if (node->saturated)
@@ -436,6 +440,18 @@ policy_fn u32 group_weight(u32 task, u32 told)
 	return as_weight(least + least / 4);
 }
 
+/* What a task would count for if it and all beside and above it could use any number of cpus. */
+policy_fn u32 group_plain_weight(u32 task)
+{
+	struct group_member __arena *member = MEMBER(task);
+	u32 digits = GROUP_FRACTION - TREE->scale;
+
+	if (!TREE->grown || member->parent == GROUP_ROOT || !member->leaves)
+		return as_weight((u64)member->weight << TREE->scale);
+	refresh_shares(member->parent);
+	return as_weight((member->weight * NODE(member->parent)->plain + (1ULL << digits >> 1)) >> digits);
+}
+
 /* --- changes --------------------------------------------------------------------------------- */
 
 static __always_inline void group_init(u32 cpus)
@@ -479,15 +495,21 @@ policy_fn u32 group_part(u32 task)
 }
 
 /* A runnable task that has not been told what the last change made of it; NIL if there is none. */
-static __always_inline u32 group_unseen(void)
+static __always_inline u32 group_next_unseen(void)
 {
-	if (!TREE->unseen || TREE->runnable <= TREE->cpus)
+	if (!TREE->unseen)
 		return NIL;
 	TREE->unseen--;
 	TREE->next++;
 	if (TREE->next >= TREE->runnable)
 		TREE->next = 0;
 	return TREE->list[TREE->next & (POLICY_TASKS - 1)];
+}
+
+/* The same unless nobody competes. */
+static __always_inline u32 group_unseen(void)
+{
+	return TREE->runnable <= TREE->cpus ? NIL : group_next_unseen();
 }
 
 /* Gives up one of the references of a node; it is free after the last. */

@@ -19,8 +19,10 @@ typedef long long s64;
 
 enum limits {
 	MAX_CPUS = POLICY_CPUS,
-	/* Tasks that a policy schedules; more run as best they can. */
+	/* Slots. The last stand for cpus that idle (paid.h), and for tasks without one (crowd.h). */
 	MAX_TASKS = POLICY_TASKS,
+	FIRST_IDLER = MAX_TASKS - MAX_CPUS,
+	CROWD = FIRST_IDLER - 1,
 	/* Events that the loader may be behind with. */
 	RECORD_EVENTS = 1 << 19,
 };
@@ -37,6 +39,7 @@ enum event_kind {
 	EVENT_AWAY,		/* begins a quantum outside the policy; value: enum away */
 	EVENT_RETURN,		/* ends it; value: 1 if the task blocked; extra: ns used */
 	EVENT_INTERRUPT,	/* the cpu is to stop what it runs */
+	EVENT_PAID,		/* ends a run for turns that were charged before; extra: ns used */
 };
 
 /* Why a task runs outside the policy for a quantum. */
@@ -67,7 +70,7 @@ struct prorata_stats {
 	u64 resumed;
 	/* Tasks that waited longer than the rescue time and were run out of turn. */
 	u64 rescues;
-	/* Quanta that tasks confined to other cpus than the picking one ran outside the policy. */
+	/* Turns of tasks that were confined to other cpus than the picking one. */
 	u64 confined;
 	/* Wake-ups of kernel threads and the loader that ran beside the policy, how long they ran … */
 	u64 bypassed, beside_ns;
@@ -75,7 +78,7 @@ struct prorata_stats {
 	u64 over_budget;
 	/* Picked tasks that never came and were given back. */
 	u64 lost;
-	/* Tasks without a slot, which run beside the policy. */
+	/* Tasks without a slot, which are one more task together. */
 	u64 crowded_out;
 	/* The longest that a task waited for a cpu before it ran. */
 	u64 longest_wait_ns;
@@ -93,6 +96,10 @@ struct cpu_state {
 	/* What may still run here beside the policy, as it was then (beside.h). */
 	s64 beside_left_ns;
 	u64 beside_at_ns;
+	/* What the policy takes it for, and the cpu that it takes for this one. */
+	u32 seat, at_seat;
+	/* The member of the crowd that ran has made room for another. */
+	u32 rotates;
 };
 
 struct shared {
@@ -106,6 +113,16 @@ struct shared {
 	u32 free_slot;
 	/* Waiting tasks, the one that has waited longest first. */
 	u32 oldest, newest;
+	/* Tasks that stand for cpus that idle. */
+	u32 idlers;
+	/* The cpu where nobody of the crowd's queue may run, or NIL; looks for somebody who comes. */
+	u32 crowd_refused, crowd_coming;
+	/* When the crowd last had its turn, and how long after the one before. */
+	u64 crowd_began_ns, crowd_between_ns;
+	/* When it was last found what cpus are worth. */
+	u64 filled_ns;
+	/* Waiting tasks that have had turns. */
+	struct turn_list paid;
 	/* Bits that are set below. */
 	u32 idle_cpus;
 	/* Bit per cpu: it asked, and there was nothing to run. */

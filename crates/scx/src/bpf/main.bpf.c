@@ -26,6 +26,7 @@
 #include "turns.h"
 #include "record.h"
 #include "ledger.h"
+#include "paid.h"
 #include "queue.h"
 #include "beside.h"
 #include "weight.h"
@@ -34,6 +35,7 @@
 #include "permission.h"
 #include "slice.h"
 #include "reader.h"
+#include "crowd.h"
 #include "dispatch.h"
 #include "cores.h"
 
@@ -68,7 +70,7 @@ s32 BPF_STRUCT_OPS(prorata_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, 0, &is_idle);
 		if (is_idle)
 			return cpu;
-		index = find_idle(index_of(prev_cpu), confined);
+		index = find_idle(index_of(prev_cpu), confined ? NIL : 0);
 	}
 	if (index == NIL && !confined && serves_everybody(p))
 		index = find_lightest(index_of(prev_cpu));
@@ -95,7 +97,7 @@ static u32 place_of(struct slot __arena *slot, u32 id, u64 exec_ns, bool thrown_
 		join(id);
 		return PLACE_QUEUE;
 	case TASK_RUNNING:
-		stopping = turns_is_stopping(slot->cpu);
+		stopping = turns_is_stopping(seat_of(slot->cpu));
 		if (is_owed_after(slot, exec_ns) && !thrown_out && !stopping)
 			return PLACE_PICKED;
 		/* Another cpu that it was picked for may be gone for good. */
@@ -118,6 +120,30 @@ static u32 place_of(struct slot __arena *slot, u32 id, u64 exec_ns, bool thrown_
 	}
 }
 
+static __always_inline void enqueue_crowd(struct task_struct *p, u32 home, u64 enq_flags)
+{
+	bool goes_on = false;
+	u32 idle = NIL;
+	u64 slice_ns;
+
+	if (!begin(scx_bpf_now()))
+		return;
+	if (!(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ)))
+		goes_on = crowd_goes_on(home);
+	if (!goes_on)
+		idle = crowd_wake(home);
+	if (idle != NIL)
+		set_idle(idle, false);
+	slice_ns = ledger_slice_ns(&slots[CROWD]);
+	unlock();
+	if (goes_on)
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
+	else
+		scx_bpf_dsq_insert(p, CROWD_QUEUE, quantum, enq_flags);
+	if (idle != NIL)
+		scx_bpf_kick_cpu(cpu_of(idle), SCX_KICK_IDLE);
+}
+
 void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u32 id = slot_of(p), home = index_of(scx_bpf_task_cpu(p)), place, picked_for, idle = NIL;
@@ -137,8 +163,8 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 			return;
 		}
 	}
-	if (id == NIL || slots[id].state == TASK_OUT) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, quantum, enq_flags);
+	if (is_of_crowd(id)) {
+		enqueue_crowd(p, home, enq_flags);
 		return;
 	}
 	slot = &slots[id];
@@ -148,12 +174,15 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	was_picked = slot->state == TASK_RUNNING;
 	slot->home = home;
 	slot->confined = confined;
-	if (slot->state == TASK_BLOCKED)
+	if (slot->state == TASK_BLOCKED) {
+		note_mask(p, id);
 		group_wake(id);
+	}
 	place = place_of(slot, id, exec_ns, enq_flags & SCX_ENQ_REENQ);
 	/* The cpu that waits for it has to look for another. */
 	if (place == PLACE_QUEUE)
-		idle = was_picked && picked_for != home ? picked_for : find_idle(home, confined);
+		idle = was_picked && picked_for != home ?
+			picked_for : find_idle(home, is_kept(p) ? NIL : slot->bound.mask);
 	if (idle != NIL)
 		set_idle(idle, false);
 	else if (place == PLACE_QUEUE && (enq_flags & SCX_ENQ_WAKEUP) && turns_is_ready(id))
@@ -198,7 +227,7 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 			slice_begins(cpu, READER_NS);
 			return;
 		}
-		previous = slot_of(prev);
+		previous = crowd_or(slot_of(prev), index);
 		exec_ns = prev->se.sum_exec_runtime;
 	}
 	bpf_for(attempt, 0, 8) {
@@ -211,8 +240,20 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 		if (other != NIL)
 			scx_bpf_kick_cpu(cpu_of(other), SCX_KICK_IDLE);
 		if (!carry_out(decision, cpu, prev))
-			break;
+			return;
 	}
+	/* Others wait for the lock. */
+	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+}
+
+/* A member of the crowd, which runs on this cpu, sleeps. */
+static __always_inline void block_in_crowd(u32 cpu)
+{
+	if (!runs_crowd(cpu) || !begin(scx_bpf_now()))
+		return;
+	if (runs_crowd(cpu))
+		crowd_end(true);
+	unlock();
 }
 
 void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
@@ -222,8 +263,12 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 	u64 now;
 
 	/* Being reniced, moved or bound is no reason to leave. */
-	if (id == NIL || !(deq_flags & SCX_DEQ_SLEEP))
+	if (!(deq_flags & SCX_DEQ_SLEEP))
 		return;
+	if (is_of_crowd(id)) {
+		block_in_crowd(index_of(scx_bpf_task_cpu(p)));
+		return;
+	}
 	slot = &slots[id];
 	if (slot->state == TASK_OUT)
 		return;
@@ -243,7 +288,7 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 	if (slot->state == TASK_WAITING)
 		part(id);
 	if (!turns_is_queued(id))
-		group_part(id);
+		end_competing(id);
 	slot->yielded = false;
 	if (slot->owed_ns > 0)
 		slot->owed_ns = 0;
@@ -255,6 +300,8 @@ bool BPF_STRUCT_OPS(prorata_yield, struct task_struct *from, struct task_struct 
 	u32 id = slot_of(from);
 
 	use_arena();
+	if (is_of_crowd(id))
+		id = runs_crowd(index_of(scx_bpf_task_cpu(from))) ? CROWD : NIL;
 	if (id != NIL)
 		slots[id].yielded = true;
 	scx_bpf_task_set_slice(from, 0);
@@ -275,6 +322,20 @@ void BPF_STRUCT_OPS(prorata_set_weight, struct task_struct *p, u32 cgroup_weight
 	unlock();
 }
 
+void BPF_STRUCT_OPS(prorata_set_cpumask, struct task_struct *p, const struct cpumask *cpumask)
+{
+	u32 id = slot_of(p);
+	u64 now = scx_bpf_now();
+
+	/* A task that sleeps is looked at when it wakes. */
+	if (id == NIL || slots[id].state <= TASK_BLOCKED)
+		return;
+	if (!begin(now))
+		return;
+	note_mask(p, id);
+	unlock();
+}
+
 void BPF_STRUCT_OPS(prorata_enable, struct task_struct *p)
 {
 	u32 id = kept_slot(p), weight;
@@ -290,6 +351,7 @@ void BPF_STRUCT_OPS(prorata_enable, struct task_struct *p)
 		return;
 	group_set_weight(id, weight);
 	weight = group_weight(id, 0);
+	bound_set_counts(&slot->bound, weight, weight);
 	slot->weight = weight;
 	slot->state = TASK_BLOCKED;
 	slot->exec_ns = p->se.sum_exec_runtime;
@@ -311,7 +373,7 @@ void BPF_STRUCT_OPS(prorata_disable, struct task_struct *p)
 	if (slots[id].state == TASK_RUNNING || slots[id].state == TASK_AWAY)
 		ledger_settle(&slots[id], p->se.sum_exec_runtime);
 	forget(id);
-	group_part(id);
+	end_competing(id);
 	unlock();
 	if (waiting != NIL)
 		scx_bpf_kick_cpu(cpu_of(waiting), SCX_KICK_IDLE);
@@ -348,7 +410,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 	slots = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*slots) * MAX_TASKS),
 				      NUMA_NO_NODE, 0);
 	tree = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*tree)), NUMA_NO_NODE, 0);
-	if (!shared || !state || !slots || !tree)
+	bound = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*bound)), NUMA_NO_NODE, 0);
+	if (!shared || !state || !slots || !tree || !bound)
 		return -ENOMEM;
 	if (recording) {
 		events = bpf_arena_alloc_pages(&arena, NULL,
@@ -364,12 +427,15 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 	bpf_for(i, 0, MAX_CPUS)
 		shared->cpu[i].task = NIL;
 	shared->free_slot = NIL;
-	bpf_for(i, 0, MAX_TASKS)
-		free_slot(MAX_TASKS - 1 - i);
+	bpf_for(i, 0, max_tasks)
+		free_slot(max_tasks - 1 - i);
+	shared->crowd_refused = NIL;
 	turns_init(cpus_in_use);
 	group_init(cpus_in_use);
+	masks_init();
+	paid_init();
 	slice_init();
-	return 0;
+	return scx_bpf_create_dsq(CROWD_QUEUE, NUMA_NO_NODE);
 }
 
 void BPF_STRUCT_OPS(prorata_exit, struct scx_exit_info *info)
@@ -445,6 +511,7 @@ SCX_OPS_DEFINE(prorata_ops,
 	       .quiescent	= (void *)prorata_quiescent,
 	       .yield		= (void *)prorata_yield,
 	       .set_weight	= (void *)prorata_set_weight,
+	       .set_cpumask	= (void *)prorata_set_cpumask,
 	       .enable		= (void *)prorata_enable,
 	       .disable		= (void *)prorata_disable,
 	       .init_task	= (void *)prorata_init_task,

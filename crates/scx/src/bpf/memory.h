@@ -5,6 +5,7 @@
  *   shared  ──  counters, cpus, list heads        (struct shared)
  *   state   ──  the policy's                       (struct policy_state)
  *   slots   ──  one per task, numbered 0, 1, 2 …   (struct slot)
+ *   bound   ──  the masks of cpus that tasks have  (struct bound)
  *   events  ──  the ring of recorded events        (struct event), only with --record
  *
  * A task's number is kept, plus one, in p->scx.dsq_vtime, which the kernel leaves to us as long as
@@ -54,6 +55,7 @@ enum task_state {
 	struct slot { \
 		struct policy_task policy; \
 		struct turn turn; \
+		struct bound_task bound; \
 		/* Time granted minus time used. Above 0 while a run is not over. */ \
 		s64 owed_ns; \
 		/* What it was granted for this run. */ \
@@ -64,6 +66,10 @@ enum task_state {
 		u64 used_ns; \
 		/* When it began to wait, or was picked. */ \
 		u64 since_ns; \
+		/* Turns that it had where it could not run, and that it has not run yet (paid.h). */ \
+		u64 paid_ns; \
+		/* Neighbours in the list of waiting tasks that have such turns. */ \
+		u32 paid_next, paid_previous; \
 		/* Neighbours in the list of waiting tasks, by age; `newer` links free slots. */ \
 		u32 older, newer; \
 		u32 pid; \
@@ -80,6 +86,10 @@ enum task_state {
 		/* It must not run on every cpu. */ \
 		u8 confined; \
 		u8 yielded; \
+		/* It runs for turns that it has had. */ \
+		u8 runs_paid; \
+		/* It waits, but not for the policy: it has had turns enough. */ \
+		u8 aside; \
 	}; \
 	static struct slot __arena *slots;
 
@@ -87,6 +97,11 @@ enum task_state {
 #define TASK(id) (&slots[id].policy)
 #define TURN(id) (&slots[id].turn)
 #define TURNS (&shared->turns)
+#define BOUND bound
+#define BOUND_MEMORY static struct bound __arena *bound;
+#define BOUND_TASK(id) (&slots[id].bound)
+#define BOUND_CPUS cpus_in_use
+#define BOUND_CPU(index) (u32)cpu_of(index)
 
 /* A function that is verified once, whatever calls it: its arguments are numbers. */
 #define global_fn __noinline
@@ -117,6 +132,8 @@ const volatile u64 quantum = 5000000;
 const volatile u64 rescue_ns = 10000000000ULL;
 const volatile u32 policy_options[POLICY_OPTIONS];
 const volatile bool recording;
+/* Slots for tasks. */
+const volatile u32 max_tasks = CROWD;
 /* Tasks that sleep use their turns when they wake. */
 const volatile bool sleepers_use_turns = true;
 /* The process that loaded us. */
@@ -154,5 +171,7 @@ static bool is_in_use(s32 cpu)
 {
 	return cpu_of(index_of(cpu)) == cpu;
 }
+
+#include "mask.h"
 
 #endif

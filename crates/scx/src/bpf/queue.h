@@ -10,13 +10,12 @@
  *                    │
  *                    └ AWAY: blocked for the policy, but running a quantum outside it
  *
- * Worked example: a task bound to cpu 0 is picked by cpu 1. Its quantum is charged and it parts
- * from the policy (send_away); cpu 0 runs it for a quantum beside its own task; then it joins
- * again. It got the quantum that it was picked for, on the cpu where it may run.
+ * A task that may not run where it is picked has its turn, and runs it later (paid.h): it is WAITING and
+ * then RUNNING here, while it waits for its next turn in the policy.
  *
- * Known limits: tasks bound to one cpu share what that cpu gives them first come, first served,
- * and none of its own picks can stop that: bind more weight to a cpu than it can serve, and the
- * other tasks of that cpu make room.
+ * Worked example: a task that must stay on cpu 0 for a moment, whatever its mask, is picked by cpu 1. Its
+ * quantum is charged and it parts from the policy (send_away); cpu 0 runs it for a quantum beside its own
+ * task; then it joins again. It got the quantum that it was picked for, on the cpu where it may run.
  *
  * Rescue: a task that has waited `rescue_ns` is run out of turn for one quantum, at most every
  * second decision of a cpu, and keeps its place in the policy. Shares stay exact unless a task's is
@@ -45,6 +44,9 @@ static void policy_broken(u32 line)
 static void age_append(struct slot __arena *slot, u32 id)
 {
 	slot->since_ns = shared->now_ns;
+	MASK(slot->bound.mask)->waiting++;
+	if (slot->paid_ns)
+		paid_append(slot, id);
 	slot->newer = NIL;
 	slot->older = shared->newest;
 	if (shared->newest == NIL)
@@ -57,6 +59,9 @@ static void age_append(struct slot __arena *slot, u32 id)
 
 static void age_remove(struct slot __arena *slot)
 {
+	MASK(slot->bound.mask)->waiting--;
+	if (slot->paid_ns)
+		paid_remove(slot);
 	if (slot->older == NIL)
 		shared->oldest = slot->newer;
 	else
@@ -113,20 +118,42 @@ global_fn u32 part(u32 id)
 
 	age_remove(slot);
 	slot->state = TASK_BLOCKED;
+	if (slot->aside) {
+		slot->aside = false;
+		return 0;
+	}
 	record(EVENT_BLOCK, id, 0, 0, 0);
 	turns_block(id);
 	return 0;
+}
+
+/* A run for turns that were paid is over. A task that blocks keeps what it has not run. */
+static __always_inline void end_paid(struct slot __arena *slot, u32 id, bool cut_short)
+{
+	if (cut_short && slot->owed_ns > 0 && !slot->yielded) {
+		slot->paid_ns += slot->owed_ns;
+		slot->owed_ns = 0;
+	}
+	slot->yielded = slot->runs_paid = false;
+	record(EVENT_PAID, id, slot->cpu, 0, slot->used_ns);
+	slot->used_ns = 0;
 }
 
 /* The run of a task is over; `cut_short` if the task ended it itself, or somebody is to run at once. */
 global_fn u32 end_quantum(u32 id, u32 cut_short)
 {
 	struct slot __arena *slot = &slots[id];
-	u64 charged_ns = ledger_used(slot, cut_short);
+	u64 charged_ns;
 
 	shared->cpu[slot->cpu].task = NIL;
 	shared->running--;
 	slot->state = TASK_WAITING;
+	if (slot->runs_paid) {
+		end_paid(slot, id, cut_short);
+		age_append(slot, id);
+		return 0;
+	}
+	charged_ns = ledger_used(slot, cut_short);
 	age_append(slot, id);
 	record(EVENT_CHARGE, id, slot->cpu, charged_ns, slot->used_ns);
 	slot->used_ns = 0;
@@ -147,27 +174,9 @@ static void overdraw(struct slot __arena *slot, u32 id, u32 cpu)
 	turns_charge(id, slot->run_ns);
 }
 
-/* In place of a task: one was picked that is in debt. */
-#define OVERDRAWN (NIL - 1)
-
-/* The cpu's next task, now running; NIL if there is none; OVERDRAWN for a debtor who will not do. */
-global_fn u32 pick(u32 cpu, u32 debtors_too)
+/* A waiting task runs on a cpu from now on. */
+static __always_inline void start(struct slot __arena *slot, u32 id, u32 cpu)
 {
-	u32 id = turns_pick(cpu);
-	struct slot __arena *slot;
-
-	record(EVENT_PICK, id, cpu, 0, 0);
-	shared->stats.picks++;
-	if (id == NIL) {
-		shared->stats.idle_picks++;
-		return NIL;
-	}
-	slot = &slots[id];
-	ledger_grant(slot, turns_run_ns(id));
-	if (slot->owed_ns <= 0 && !debtors_too) {
-		overdraw(slot, id, cpu);
-		return OVERDRAWN;
-	}
 	note_wait(slot);
 	age_remove(slot);
 	slot->state = TASK_RUNNING;
@@ -175,6 +184,47 @@ global_fn u32 pick(u32 cpu, u32 debtors_too)
 	slot->cpu = cpu;
 	shared->cpu[cpu].task = id;
 	shared->running++;
+	if (id != CROWD)
+		return;
+	slot->exec_ns = shared->now_ns;
+	shared->crowd_between_ns = shared->now_ns - shared->crowd_began_ns;
+	shared->crowd_began_ns = shared->now_ns;
+}
+
+/* In place of a task: one was picked that is in debt, or that must not run here. */
+#define OVERDRAWN (NIL - 1)
+#define ELSEWHERE (NIL - 2)
+
+/*
+ * The cpu's next task, now running; NIL if there is none; OVERDRAWN for a debtor who will not do, and
+ * ELSEWHERE for who must not run here.
+ */
+global_fn u32 pick(u32 cpu, u32 debtors_too)
+{
+	u32 seat = seat_of(cpu), id = turns_pick(seat);
+	struct slot __arena *slot;
+
+	record(EVENT_PICK, id, seat, 0, 0);
+	shared->stats.picks++;
+	if (id == NIL) {
+		shared->stats.idle_picks++;
+		return NIL;
+	}
+	if (id >= FIRST_IDLER) {
+		seat_idler(cpu, id);
+		return ELSEWHERE;
+	}
+	slot = &slots[id];
+	ledger_grant(slot, turns_run_ns(id));
+	if (slot->state == TASK_RUNNING || !bound_belongs(slot->bound.mask, cpu)) {
+		pay(cpu, id);
+		return ELSEWHERE;
+	}
+	if (slot->owed_ns <= 0 && !debtors_too) {
+		overdraw(slot, id, cpu);
+		return OVERDRAWN;
+	}
+	start(slot, id, cpu);
 	return id;
 }
 
@@ -191,11 +241,59 @@ static __always_inline void end_away(struct slot __arena *slot)
 	shared->cpu[slot->away_on].away--;
 }
 
+/* A waiting task runs a turn that it has had. False if its debts take that. */
+static __always_inline bool start_paid(struct slot __arena *slot, u32 id, u32 cpu)
+{
+	u64 run_ns = slot->paid_ns < quantum ? slot->paid_ns : quantum;
+
+	ledger_grant(slot, run_ns);
+	rejoin(slot, id);
+	if (slot->owed_ns > 0) {
+		start(slot, id, cpu);
+		slot->paid_ns -= run_ns;
+		slot->runs_paid = true;
+		return true;
+	}
+	shared->stats.overdrafts++;
+	slot->paid_ns -= run_ns;
+	if (!slot->paid_ns)
+		paid_remove(slot);
+	return false;
+}
+
+/*
+ * The next task that has had a turn which it can run here, now running; NIL if there is none. After one
+ * that is due a whole cpu, which could not make up for what it waits, nobody else is.
+ */
+global_fn u32 pick_paid(u32 cpu, u32 previous)
+{
+	u32 id = shared->paid.first, i;
+
+	if (previous != NIL && slots[previous].state == TASK_WAITING &&
+	    bound_fills_cpu(&slots[previous].bound) && bound_belongs(slots[previous].bound.mask, cpu)) {
+		if (!slots[previous].paid_ns || !start_paid(&slots[previous], previous, cpu))
+			return NIL;
+		return previous;
+	}
+	bpf_for(i, 0, PAID_LOOKS) {
+		u32 next;
+
+		if (id == NIL)
+			break;
+		next = slots[id].paid_next;
+		if (bound_belongs(slots[id].bound.mask, cpu) && start_paid(&slots[id], id, cpu))
+			return id;
+		id = next;
+	}
+	return NIL;
+}
+
 /* A waiting task runs outside the policy for a quantum. */
 global_fn u32 send_away(u32 id, u32 why)
 {
 	struct slot __arena *slot = &slots[id];
 
+	rejoin(slot, id);
 	record(EVENT_AWAY, id, slot->home, why, 0);
 	part(id);
 	slot->state = TASK_AWAY;
@@ -239,6 +337,8 @@ global_fn u32 forget(u32 id)
 		age_remove(slot);
 	if (slot->state == TASK_AWAY)
 		return_from_away(id, true);
+	slot->aside = false;
+	slot->paid_ns = 0;
 	slot->state = TASK_OUT;
 	record(EVENT_REMOVE, id, 0, 0, 0);
 	turns_remove(id);
@@ -248,25 +348,25 @@ global_fn u32 forget(u32 id)
 /* A cpu that is to stop what it runs, for a task that woke with credit; NIL if there is none. */
 global_fn u32 interrupt(void)
 {
-	u32 cpu = turns_interrupt();
+	u32 seat = turns_interrupt();
 
-	record(EVENT_INTERRUPT, NIL, cpu, 0, 0);
-	return cpu;
+	record(EVENT_INTERRUPT, NIL, seat, 0, 0);
+	return seat == NIL ? NIL : cpu_at(seat);
 }
 
 /* --- cpus for tasks -------------------------------------------------------------------------- */
 
-/* An idle cpu, `home` if it is; NIL if there is none. Only `home` will do for a confined task. */
-global_fn u32 find_idle(u32 home, u32 confined)
+/* An idle cpu of a mask, `home` if it is; NIL if there is none. If the mask is NIL, only `home` will do. */
+global_fn u32 find_idle(u32 home, u32 mask)
 {
 	u32 word;
 
-	if (is_idle(home))
+	if (is_idle(home) && (mask == NIL || mask_has(mask, home)))
 		return home;
-	if (confined)
+	if (mask == NIL)
 		return NIL;
 	bpf_for(word, 0, (cpus_in_use + 63) / 64) {
-		u64 bits = shared->idle[word & 7];
+		u64 bits = shared->idle[word & 7] & MASK(mask)->cpus[word & (BOUND_WORDS - 1)];
 
 		if (bits)
 			return word * 64 + ilog2(bits);
@@ -280,9 +380,10 @@ static __always_inline u32 rouse(u32 home)
 	u32 cpu = NIL;
 
 	if (shared->waiting && shared->idle_cpus)
-		cpu = find_idle(home, false);
-	if (cpu != NIL)
-		set_idle(cpu, false);
+		cpu = find_idle(home, 0);
+	if (cpu == NIL || (BOUND->competing && !bound_waits_for(cpu)))
+		return NIL;
+	set_idle(cpu, false);
 	return cpu;
 }
 

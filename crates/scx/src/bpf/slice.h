@@ -44,10 +44,12 @@ struct {
 } slice_timers SEC(".maps");
 
 /* True if the task runs beside the policy: its slice is none of ours. */
-static bool is_beside(const struct task_struct *p)
+static bool is_beside(const struct task_struct *p, u32 cpu)
 {
 	u32 id = slot_of(p);
 
+	if (shared->cpu[cpu & (MAX_CPUS - 1)].task == CROWD)
+		return id != NIL && slots[id].state == TASK_BLOCKED;
 	return id == NIL || slots[id].state == TASK_BLOCKED || slots[id].state == TASK_OUT;
 }
 
@@ -76,7 +78,7 @@ static int slice_timer_fires(void *map, u32 *cpu, struct slice_timer *this)
 		return 0; /* idle */
 	else if (is_of_other_class(current))
 		return 0; /* the tick ends our task's slice */
-	else if (is_beside(current))
+	else if (is_beside(current, index_of(*cpu)))
 		set_timer(this, now, BESIDE_NS);
 	else
 		scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);

@@ -3,8 +3,8 @@
  * Slots: a task has one from init_task to exit_task, numbered from 0 in the order of allocation,
  * freed ones first.
  *
- * Known limit: the 32769th task and later ones have no slot; they run beside the policy, first
- * come, first served, and are counted (crowded_out).
+ * Tasks beyond `max_tasks` have none; they are one more task of the policy together (crowd.h), and are
+ * counted (crowded_out).
  */
 #ifndef PRORATA_TASK_H
 #define PRORATA_TASK_H
@@ -81,6 +81,35 @@ static bool is_kept(const struct task_struct *p)
 	return p->migration_disabled;
 }
 
+/* Notes which cpus a task may run on, whether or not it must stay on one for a moment. With the lock held. */
+static void note_mask(const struct task_struct *p, u32 id)
+{
+	struct slot __arena *slot = &slots[id];
+	u64 words[BOUND_WORDS] = {};
+	u32 mask = 0, i;
+
+	if (p->nr_cpus_allowed < cpus_possible) {
+		bpf_probe_read_kernel(words, sizeof(words), &p->cpus_mask);
+		bpf_for(i, 0, BOUND_WORDS)
+			bound->wanted[i & (BOUND_WORDS - 1)] = words[i & (BOUND_WORDS - 1)] &
+				MASK(0)->kernels[i & (BOUND_WORDS - 1)];
+		mask = bound_find();
+	}
+	bound_set_mask(&slot->bound, mask, slot->state == TASK_WAITING);
+}
+
+static void masks_init(void)
+{
+	u32 index;
+
+	bpf_for(index, 0, cpus_in_use) {
+		u32 cpu = cpu_of(index);
+
+		bound->wanted[(cpu / 64) & (BOUND_WORDS - 1)] |= 1ULL << (cpu & 63);
+	}
+	bound_init();
+}
+
 /* True unless the task is allowed on every cpu right now. */
 static bool is_confined(const struct task_struct *p)
 {
@@ -122,6 +151,7 @@ static u32 begin_slot(u32 pid, u32 parent, u32 chosen, u32 node)
 		slot->state = TASK_OUT;
 		slot->owed_ns = 0;
 		slot->used_ns = 0;
+		slot->paid_ns = 0;
 		slot->pid = pid;
 		slot->weight = 0;
 		slot->chosen_weight = parent == NIL ? chosen : slots[parent].chosen_weight;
@@ -187,6 +217,7 @@ static void task_end(struct task_struct *p)
 	bpf_local_irq_save(&flags);
 	if (lock()) {
 		group_place(id, NIL);
+		bound_set_mask(&slots[id].bound, 0, false);
 		free_slot(id);
 		unlock();
 	}

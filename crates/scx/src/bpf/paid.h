@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Turns of tasks that must not run on the cpu whose turn it is.
+ *
+ * The policy knows of no masks: it picks a task for one cpu that may run on others only. As if the task
+ * was running there (GR3MP's frontlog, under any policy), it has had its turn, runs it where it may, and
+ * the cpu picks again. Three hogs a, b, f on two cpus; a and b are bound to cpu 1:
+ *
+ *   cpu 0  picks a: charged, and paid a quantum; picks f
+ *   cpu 1  a has been paid: runs a, and does not ask the policy; then it picks b
+ *   cpu 0  picks b, which runs: charged, and paid a quantum; picks f
+ *
+ * A cpu runs turns that were paid, in the order in which they were, before it asks for another. Since no
+ * task counts for more than its cpus can give (bound.h), tasks are not paid more than these run, but for
+ * what the policy is off by, and what changes. A task with PAID_QUANTA leaves the policy's queue until it
+ * has run some.
+ *
+ * Seats. Policies keep a task for the cpu that ran it until that asks again, and a cpu that runs paid
+ * turns does not ask. So what the policy takes for a cpu is a seat: when a cpu picks a task that it must
+ * not run, it exchanges seats with a cpu that may, unless that one runs what its own seat has.
+ *
+ * Idlers. Where a cpu is left idle since nobody may use it, the policy would share out too many. A task
+ * of our own, heavier than any other, stands for it: whoever picks it leaves his seat to that cpu, and
+ * it runs there, for the policy, until the cpu has something to do.
+ *
+ * Known limits: a task that was paid for a run on credit (turns.h) gets it in its turn, not at once. A
+ * cpu looks at PAID_LOOKS paid tasks.
+ */
+#ifndef PRORATA_PAID_H
+#define PRORATA_PAID_H
+
+#define PAID_QUANTA 6
+#define PAID_LOOKS 256
+#define IDLER_WEIGHT (POLICY_WEIGHT_MAX / 2)
+
+static u32 seat_of(u32 cpu)
+{
+	return shared->cpu[cpu & (MAX_CPUS - 1)].seat;
+}
+
+static u32 cpu_at(u32 seat)
+{
+	return shared->cpu[seat & (MAX_CPUS - 1)].at_seat;
+}
+
+static void take_seat(u32 cpu, u32 seat)
+{
+	shared->cpu[cpu & (MAX_CPUS - 1)].seat = seat;
+	shared->cpu[seat & (MAX_CPUS - 1)].at_seat = cpu;
+}
+
+static void exchange_seats(u32 one, u32 other)
+{
+	u32 seat = seat_of(one);
+
+	take_seat(one, seat_of(other));
+	take_seat(other, seat);
+}
+
+static u32 idler_of(u32 cpu)
+{
+	return FIRST_IDLER + (cpu & (MAX_CPUS - 1));
+}
+
+/* True if the policy runs nothing in the cpu's seat. */
+static bool is_at_rest(u32 cpu)
+{
+	u32 id = shared->cpu[cpu & (MAX_CPUS - 1)].task;
+
+	if (slots[idler_of(cpu)].state == TASK_RUNNING)
+		return false;
+	return id == NIL || slots[id].runs_paid;
+}
+
+/* --- the list of paid tasks that wait --------------------------------------------------------- */
+
+static void paid_append(struct slot __arena *slot, u32 id)
+{
+	slot->paid_next = NIL;
+	slot->paid_previous = shared->paid.last;
+	if (shared->paid.last == NIL)
+		shared->paid.first = id;
+	else
+		slots[shared->paid.last].paid_next = id;
+	shared->paid.last = id;
+}
+
+static void paid_remove(struct slot __arena *slot)
+{
+	if (slot->paid_previous == NIL)
+		shared->paid.first = slot->paid_next;
+	else
+		slots[slot->paid_previous].paid_next = slot->paid_next;
+	if (slot->paid_next == NIL)
+		shared->paid.last = slot->paid_previous;
+	else
+		slots[slot->paid_next].paid_previous = slot->paid_previous;
+}
+
+/* --- paying ---------------------------------------------------------------------------------- */
+
+/* The policy has been asked for enough. */
+static void stand_aside(struct slot __arena *slot, u32 id)
+{
+	slot->aside = true;
+	record(EVENT_BLOCK, id, 0, 0, 0);
+	turns_block(id);
+}
+
+static void rejoin(struct slot __arena *slot, u32 id)
+{
+	if (!slot->aside)
+		return;
+	slot->aside = false;
+	record(EVENT_WAKE, id, 0, 0, 0);
+	turns_wake(id);
+}
+
+/* A cpu that may run a task: the one that it was on, if it still may. */
+static u32 some_cpu_of(const struct slot __arena *slot)
+{
+	u32 mask = slot->bound.mask, word;
+
+	if (mask_has(mask, slot->home))
+		return slot->home;
+	bpf_for(word, 0, BOUND_WORDS) {
+		u64 bits = MASK(mask)->cpus[word & (BOUND_WORDS - 1)];
+
+		if (bits)
+			return word * 64 + ilog2(bits);
+	}
+	return slot->home;
+}
+
+/* A task has its turn on a cpu where it must not run, or while it runs elsewhere. */
+global_fn u32 pay(u32 cpu, u32 id)
+{
+	struct slot __arena *slot = &slots[id];
+	u32 other = slot->state == TASK_RUNNING ? slot->cpu : some_cpu_of(slot);
+	bool was_paid = slot->paid_ns;
+
+	shared->stats.confined++;
+	slot->owed_ns -= slot->run_ns;
+	slot->paid_ns += slot->run_ns;
+	record(EVENT_CHARGE, id, cpu, slot->run_ns, 0);
+	turns_charge(id, slot->run_ns);
+	if (slot->state == TASK_WAITING && !was_paid)
+		paid_append(slot, id);
+	if (slot->paid_ns >= PAID_QUANTA * quantum)
+		stand_aside(slot, id);
+	if (other != cpu && is_at_rest(other))
+		exchange_seats(cpu, other);
+	return 0;
+}
+
+/* --- idlers ---------------------------------------------------------------------------------- */
+
+/* The cpu that an idler stands for has something to do, or none is to stand for it. */
+global_fn u32 dismiss_idler(u32 cpu)
+{
+	u32 id = idler_of(cpu);
+	struct slot __arena *slot = &slots[id];
+
+	if (slot->state == TASK_OUT)
+		return 0;
+	if (slot->state == TASK_RUNNING) {
+		record(EVENT_CHARGE, id, cpu, quantum, shared->now_ns - slot->since_ns);
+		turns_charge(id, quantum);
+	}
+	slot->state = TASK_OUT;
+	record(EVENT_REMOVE, id, 0, 0, 0);
+	turns_remove(id);
+	shared->idlers--;
+	return 0;
+}
+
+global_fn u32 send_idler(u32 cpu)
+{
+	u32 id = idler_of(cpu);
+
+	slots[id].state = TASK_WAITING;
+	record(EVENT_ADD, id, 0, IDLER_WEIGHT, 0);
+	turns_add(id, IDLER_WEIGHT);
+	record(EVENT_WAKE, id, 0, 0, 0);
+	turns_wake(id);
+	shared->idlers++;
+	return 0;
+}
+
+/* A cpu has picked the idler of another: it leaves its seat to that. */
+static __always_inline void seat_idler(u32 cpu, u32 id)
+{
+	u32 idle = id - FIRST_IDLER;
+
+	slots[id].state = TASK_RUNNING;
+	slots[id].since_ns = shared->now_ns;
+	if (shared->cpu[idle & (MAX_CPUS - 1)].task == NIL)
+		exchange_seats(cpu, idle);
+	else
+		dismiss_idler(idle);
+}
+
+static void paid_init(void)
+{
+	u32 cpu;
+
+	shared->paid.first = shared->paid.last = NIL;
+	bpf_for(cpu, 0, MAX_CPUS)
+		take_seat(cpu, cpu);
+}
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What tasks with masks count for, without a kernel: reads changes from stdin, one a line, and prints what
+ * tasks are told.
+ *
+ *   i CPUS             before all others
+ *   a TASK WEIGHT      a task comes, which may run everywhere
+ *   m TASK MASK        it may run on the cpus whose bits are set
+ *   j TASK, p TASK     it is runnable, or no longer
+ *   q                  prints the runnable tasks and what they count for: TASK WEIGHT; then "idle" and how
+ *                      many cpus are left idle
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "../src/bpf/policy.h"
+
+#define TREE (&the_tree)
+#define GROUP_MEMORY static struct group_tree the_tree;
+#include "../src/bpf/group.h"
+
+#define BOUND (&the_bound)
+#define BOUND_CPUS the_cpus
+/* The kernel's numbers are others than the policy's. */
+#define BOUND_CPU(index) (100 - (index))
+#define BOUND_MEMORY static struct bound the_bound;
+static u32 the_cpus;
+#include "../src/bpf/mask.h"
+
+static struct bound_task tasks[POLICY_TASKS];
+static u32 told[POLICY_TASKS];
+#define BOUND_TASK(id) (&tasks[id])
+#include "../src/bpf/bound.h"
+
+static void want(u32 mask)
+{
+	u32 i;
+
+	for (i = 0; i < BOUND_WORDS; i++)
+		BOUND->wanted[i] = 0;
+	for (i = 0; i < the_cpus; i++) {
+		u32 number = BOUND_CPU(i);
+
+		if (mask >> i & 1)
+			BOUND->wanted[number / 64] |= 1ULL << (number & 63);
+	}
+}
+
+static void print(void)
+{
+	u32 i;
+
+	bound_fill();
+	for (i = 0; i < TREE->runnable; i++) {
+		u32 id = TREE->list[i];
+
+		told[id] = bound_weight(&tasks[id], told[id]);
+		printf("%u %u\n", id, told[id]);
+	}
+	printf("idle %u\n", BOUND->idle);
+}
+
+static void add(u32 id, u32 weight)
+{
+	TREE->members[id].parent = NIL;
+	group_place(id, GROUP_ROOT);
+	group_set_weight(id, weight);
+	bound_set_counts(&tasks[id], group_weight(id, 0), group_plain_weight(id));
+}
+
+static void change(char verb, u32 first, u32 second)
+{
+	switch (verb) {
+	case 'i':
+		the_cpus = first;
+		group_init(first);
+		TREE->grown = true;
+		TREE->scale = GROUP_SCALE;
+		want((1u << first) - 1);
+		bound_init();
+		break;
+	case 'a': add(first, second); break;
+	case 'm':
+		want(second);
+		bound_set_mask(&tasks[first], bound_find(), false);
+		break;
+	case 'j':
+		group_join(first);
+		bound_compete(&tasks[first], true);
+		break;
+	case 'p':
+		group_part(first);
+		bound_compete(&tasks[first], false);
+		break;
+	case 'q': print(); break;
+	}
+}
+
+int main(void)
+{
+	char line[80], verb;
+	u32 numbers[2];
+
+	while (fgets(line, sizeof(line), stdin)) {
+		if (sscanf(line, "%c %u %u", &verb, &numbers[0], &numbers[1]) < 1)
+			return 2;
+		change(verb, numbers[0], numbers[1]);
+	}
+	return 0;
+}
