@@ -7,10 +7,12 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+mod apps;
 mod attack;
 mod bound;
 mod cost;
 mod crowd;
+pub(crate) mod debian;
 mod flood;
 mod groups;
 mod hogs;
@@ -46,6 +48,8 @@ pub(crate) enum Guest {
     Bound(bound::Args),
     /// Runs more hogs than the scheduler has slots, and prints what they received.
     Crowd(crowd::Args),
+    /// Runs programs of Debian's under schedulers, and prints what they did and received.
+    Apps(apps::Args),
     /// Loads policies, and tells what that takes.
     Loads(loads::Args),
     /// Measures what schedulers cost.
@@ -82,6 +86,7 @@ impl Guest {
             Guest::Groups(args) => args.execute(),
             Guest::Bound(args) => args.execute(),
             Guest::Crowd(args) => args.execute(),
+            Guest::Apps(args) => args.execute(),
             Guest::Loads(args) => args.execute(),
             Guest::Cost(args) => args.execute(),
             Guest::Stress(args) => args.execute(),

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod contest;
 mod figures;
 mod guest;
 mod instructions;
@@ -16,6 +17,7 @@ mod shell;
 mod test;
 mod tidy;
 mod vm;
+mod vm_apps;
 mod vm_kernels;
 mod vm_report;
 mod vm_stress;
@@ -50,6 +52,8 @@ enum Task {
     VmTest(vm_test::Args),
     /// Measure shares, lags and costs there, beside the kernel's own scheduler and scx_flash.
     VmReport(vm_report::Args),
+    /// Run real programs there, servers and a compiler beside encoders, under the schedulers.
+    VmApps(vm_apps::Args),
     /// Load every policy there on kernels of every series, and look at what it does.
     VmKernels(vm_kernels::Args),
     /// Disturb the in-kernel scheduler there at random, and kill its loader.
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Task::Vm(args) => args.execute(),
         Task::VmTest(args) => args.execute(),
         Task::VmReport(args) => args.execute(),
+        Task::VmApps(args) => args.execute(),
         Task::VmKernels(args) => args.execute(),
         Task::VmStress(args) => args.execute(),
     };

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Row {
     Share(ShareRow),
     Response(ResponseRow),
+    App(AppRow),
     Cost(CostRow),
     Load(LoadRow),
     Failure(Failure),
@@ -49,6 +50,26 @@ pub(crate) struct ResponseRow {
     /// What a hog received, as part of the mean.
     pub(crate) least_hog: f64,
     pub(crate) most_hog: f64,
+}
+
+/// What real programs did and received, beside encoders.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct AppRow {
+    pub(crate) cpus: usize,
+    pub(crate) mix: String,
+    pub(crate) scheduler: String,
+    pub(crate) requests_per_s: Option<f64>,
+    pub(crate) p50_ms: Option<f64>,
+    pub(crate) p99_ms: Option<f64>,
+    pub(crate) compile_s: Option<f64>,
+    /// What the server received, in cpus.
+    pub(crate) server_cpus: Option<f64>,
+    /// What all encoders received, and what one of them did.
+    pub(crate) encoders_cpus: f64,
+    pub(crate) least_encoder: Option<f64>,
+    pub(crate) most_encoder: Option<f64>,
+    /// Frames that all of them encoded in a second.
+    pub(crate) frames_per_s: f64,
 }
 
 /// What a scheduler cost.
@@ -134,6 +155,12 @@ impl ResponseRow {
     }
 }
 
+impl AppRow {
+    pub(crate) fn print(self) {
+        Row::App(self).print();
+    }
+}
+
 impl CostRow {
     pub(crate) fn print(self) {
         Row::Cost(self).print();
@@ -162,6 +189,13 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
         .collect();
     if !responses.is_empty() {
         response_table(&mut text, &responses);
+    }
+    let apps: Vec<&AppRow> = rows
+        .iter()
+        .filter_map(|row| if let Row::App(row) = row { Some(row) } else { None })
+        .collect();
+    if !apps.is_empty() {
+        app_table(&mut text, &apps);
     }
     let costs: Vec<&CostRow> = rows
         .iter()
@@ -231,6 +265,36 @@ fn response_table(text: &mut String, rows: &[&ResponseRow]) {
             row.max_ms,
             row.least_hog,
             row.most_hog,
+        ));
+    }
+    line(String::new());
+}
+
+fn app_table(text: &mut String, rows: &[&AppRow]) {
+    let mut line = |words: String| text.write_str(&(words + "\n")).expect("a string takes all");
+    line(
+        "| cpus | programs | scheduler | requests/s | median, ms | 99 % | compile, s | server, cpus \
+         | encoders, cpus | one encoder | frames/s |"
+            .into(),
+    );
+    line("|---|---|---|---|---|---|---|---|---|---|---|".into());
+    let number =
+        |number: Option<f64>, digits| number.map_or("–".into(), |n| format!("{n:.digits$}"));
+    for row in rows {
+        line(format!(
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {:.3} | {} .. {} | {:.0} |",
+            row.cpus,
+            row.mix,
+            short(&row.scheduler),
+            number(row.requests_per_s, 0),
+            number(row.p50_ms, 2),
+            number(row.p99_ms, 2),
+            number(row.compile_s, 2),
+            number(row.server_cpus, 3),
+            row.encoders_cpus,
+            number(row.least_encoder, 4),
+            number(row.most_encoder, 4),
+            row.frames_per_s,
         ));
     }
     line(String::new());

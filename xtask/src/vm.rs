@@ -19,7 +19,7 @@ mod image;
 mod machine;
 mod sources;
 
-pub(crate) use archive::{newest, releases as kernel_releases};
+pub(crate) use archive::{debian, newest, releases as kernel_releases};
 use machine::{Machine, Outcome};
 
 #[derive(clap::Args)]
@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// A program to take along, with the libraries that it needs; may be repeated.
     #[arg(long = "with", value_name = "FILE")]
     programs: Vec<PathBuf>,
+    /// Debian packages to take along, with all that they need: `chroot /debian` runs their programs.
+    #[arg(long, value_delimiter = ',', value_name = "PACKAGES")]
+    debian: Vec<String>,
     /// What the shell in the machine runs. `scx_prorata`, `prorata` and `xtask` are in its PATH.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -67,6 +70,7 @@ impl Args {
             icount: self.icount,
             smt: self.smt,
             boot: self.boot,
+            debian: if self.debian.is_empty() { None } else { Some(debian(&self.debian)?) },
             timeout: Duration::from_secs(self.timeout),
             measures: !self.dev,
         };
@@ -105,6 +109,8 @@ pub(crate) struct Check<'a> {
     pub(crate) smt: bool,
     /// More for the kernel's command line.
     pub(crate) boot: &'a str,
+    /// The root of a Debian, for `/debian`.
+    pub(crate) debian: Option<&'a Path>,
     /// Of the host's time.
     pub(crate) timeout: Duration,
     /// Programs to take along beside this workspace's.
@@ -123,6 +129,7 @@ pub(crate) fn check(what: &Check<'_>, script: &str, show: &mut dyn FnMut(&str)) 
         icount: what.icount,
         smt: what.smt,
         boot: what.boot.to_string(),
+        debian: what.debian.map(Path::to_path_buf),
         timeout: what.timeout,
         measures: what.measures,
     };

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use crate::contest;
 use crate::report::{self, LoadRow, Row};
 use crate::vm::{self, Check};
-use crate::vm_report;
 
 /// An instruction takes 2 to the power of this, in ns.
 const ICOUNT: u32 = 2;
@@ -71,7 +71,7 @@ impl Args {
             self.seconds,
             1 << ICOUNT
         );
-        for policy in vm_report::policies()? {
+        for policy in contest::policies()? {
             if self.policies.as_ref().is_none_or(|wanted| wanted.contains(&policy)) {
                 script += &format!(" --policy {policy}");
             }

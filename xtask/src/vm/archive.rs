@@ -28,6 +28,8 @@ const CANDIDATES: &[&str] = &["6.18", "6.17", "6.16", "7.1", "7", "6"];
 
 /// Where busybox, QEMU and what it needs come from: one release, whatever newer ones there are.
 const RELEASE: &str = "trixie";
+/// What every program there expects: links, users, a shell.
+const BASE: &[&str] = &["base-files", "base-passwd", "dash"];
 /// And where kernels come from, as far as the mirror has them.
 const KERNEL_SUITES: &[&str] = &["trixie-backports", "sid", "experimental"];
 const FLAVOUR: &str = "-cloud-amd64";
@@ -137,10 +139,26 @@ pub(crate) fn emulator() -> Result<Emulator> {
         eprintln!("xtask: fetching qemu-system-x86");
         // A half-unpacked emulator must not look like one.
         let partial = cache_dir()?.join(".partial-qemu");
-        Apt::prepare()?.unpack_with_libraries("qemu-system-x86", &partial)?;
+        Apt::prepare()?.unpack_with_libraries(&["qemu-system-x86".into()], &partial)?;
         fs::rename(&partial, &emulator.root)?;
     }
     Ok(emulator)
+}
+
+/// The root of a Debian that holds `packages` and all that they depend on, unpacked and not configured.
+pub(crate) fn debian(packages: &[String]) -> Result<PathBuf> {
+    let packages: Vec<String> =
+        BASE.iter().map(ToString::to_string).chain(packages.iter().cloned()).collect();
+    let trees = cache_dir()?.join("debian");
+    let name = packages.join("+");
+    let root = trees.join(&name);
+    if !root.is_dir() {
+        eprintln!("xtask: fetching {}", packages.join(", "));
+        let partial = trees.join(format!(".partial-{}-{name}", std::process::id()));
+        Apt::prepare()?.unpack_with_libraries(&packages, &partial)?;
+        fs::rename(&partial, &root)?;
+    }
+    Ok(root)
 }
 
 /// The releases of the kernels in the cache, by rising version.
@@ -332,15 +350,15 @@ impl Apt {
         Ok(names.lines().map(str::to_string).collect())
     }
 
-    /// Fetches `package` and all that it depends on, and unpacks them into `dir`.
-    fn unpack_with_libraries(&self, package: &str, dir: &Path) -> Result<()> {
+    /// Fetches `packages` and all that they depend on, and unpacks them into `dir`.
+    fn unpack_with_libraries(&self, packages: &[String], dir: &Path) -> Result<()> {
         let archives = self.root.join("closure");
         fs::create_dir_all(archives.join("partial"))?;
         let mut fetch = self.command("apt-get");
         fetch.args(["-qq", "--yes", "--no-install-recommends", "--download-only"]);
         fetch.args(["--target-release", RELEASE]);
         fetch.arg("-o").arg(format!("Dir::Cache::archives={}", archives.display()));
-        shell::output(fetch.args(["install", package]))?;
+        shell::output(fetch.arg("install").args(packages))?;
         fs::create_dir_all(dir)?;
         for file in fs::read_dir(&archives)? {
             let file = file?.path();

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -21,7 +23,7 @@ pub(crate) const EXIT_MARK: &str = "prorata-vm-exit:";
 /// Mounts what programs expect, runs `/command`, tells its exit code, switches off.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
-export PATH=/bin HOME=/root
+export PATH=/bin:/usr/bin:/usr/sbin HOME=/root
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
@@ -36,6 +38,10 @@ mount -t debugfs debug /sys/kernel/debug
 echo +cpu > /sys/fs/cgroup/cgroup.subtree_control
 hostname vm
 ip link set lo up
+if [ -d /debian ]; then
+    for DIR in proc sys dev run tmp; do mkdir -p /debian/$DIR; mount -o rbind /$DIR /debian/$DIR; done
+    for FILE in passwd group; do cp /debian/usr/share/base-passwd/$FILE.master /debian/etc/$FILE; done
+fi
 stty -F /dev/ttyS1 raw
 exec </dev/null >/dev/ttyS1 2>&1
 cd /tmp
@@ -51,8 +57,12 @@ pub(crate) fn write(
     kernel: &Kernel,
     command: &str,
     programs: &[PathBuf],
+    debian: Option<&Path>,
 ) -> Result<()> {
     let mut tree = Tree::default();
+    if let Some(root) = debian {
+        tree.add_all("debian", root)?;
+    }
     tree.add("bin/busybox", PROGRAM, read(&archive::busybox()?)?);
     tree.add("init", PROGRAM, INIT.replace("EXIT_MARK", EXIT_MARK).into_bytes());
     tree.add("command", PROGRAM, format!("{command}\n").into_bytes());
@@ -99,6 +109,27 @@ impl Tree {
             parent = dir.parent();
         }
         self.0.insert(path.to_string(), (mode, content));
+    }
+
+    /// All files, directories and symbolic links below `dir`, which is called `name` inside.
+    fn add_all(&mut self, name: &str, dir: &Path) -> Result<()> {
+        let complain = || format!("cannot read {}", dir.display());
+        for file in fs::read_dir(dir).with_context(complain)? {
+            let file = file.with_context(complain)?;
+            let (path, inside) = (file.path(), file.file_name());
+            let inside = format!("{name}/{}", inside.to_string_lossy());
+            let known = file.metadata().with_context(complain)?;
+            if known.is_dir() {
+                self.add(&inside, known.mode(), Vec::new());
+                self.add_all(&inside, &path)?;
+            } else if known.is_symlink() {
+                let target = fs::read_link(&path).with_context(complain)?;
+                self.add(&inside, known.mode(), target.as_os_str().as_bytes().to_vec());
+            } else if known.is_file() {
+                self.add(&inside, known.mode(), read(&path)?);
+            }
+        }
+        Ok(())
     }
 
     fn write(&self, out: &mut impl Write) -> io::Result<()> {

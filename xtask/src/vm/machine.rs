@@ -18,6 +18,8 @@ use super::cache_dir;
 use super::image::{self, EXIT_MARK};
 
 const MEMORY_MIB: u32 = 1024;
+/// With a Debian in memory, archived and unpacked.
+const MEMORY_OF_DEBIAN_MIB: u32 = 3072;
 /// Without the instructions that fill and copy memory: emulated, they go byte by byte, and the kernel
 /// knows other ways.
 const FAST_PROCESSOR: &str = "max,erms=off,fsrm=off,fzrm=off,fsrs=off";
@@ -43,6 +45,8 @@ pub(crate) struct Machine {
     pub(crate) smt: bool,
     /// More for the kernel's command line.
     pub(crate) boot: String,
+    /// The root of a Debian, for `/debian`.
+    pub(crate) debian: Option<PathBuf>,
     pub(crate) timeout: Duration,
     /// It is for measuring costs, not for checking what must hold.
     pub(crate) measures: bool,
@@ -81,7 +85,7 @@ impl Machine {
     ) -> Result<Outcome> {
         let initrd = dir.join("initrd");
         let console = dir.join("console");
-        image::write(&initrd, &self.kernel, command, programs)?;
+        image::write(&initrd, &self.kernel, command, programs, self.debian.as_deref())?;
         let mut child = self
             .command_line(&initrd, &console)
             .stdin(Stdio::null())
@@ -113,7 +117,8 @@ impl Machine {
         qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
         let processor = if self.measures { WHOLE_PROCESSOR } else { FAST_PROCESSOR };
         let processor = format!("{processor}{}", if self.smt { SMT_PROCESSOR } else { "" });
-        qemu.args(["-cpu", &processor, "-m", &MEMORY_MIB.to_string()]);
+        let memory_mib = if self.debian.is_some() { MEMORY_OF_DEBIAN_MIB } else { MEMORY_MIB };
+        qemu.args(["-cpu", &processor, "-m", &memory_mib.to_string()]);
         qemu.args(["-smp", &format!("{},threads={}", self.cpus, 1 + u32::from(self.smt))]);
         match self.icount {
             Some(shift) => {
