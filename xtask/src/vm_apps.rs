@@ -49,10 +49,11 @@ impl Args {
 
 const HOW: &str = "\
 Times are virtual: QEMU -icount, where an instruction takes 4 ns, so that a busy host changes nothing; all
-schedulers in one boot. Encoders are lame's, of one thread each and of noise; of nice 10 they weigh 110 where
-what they are beside weighs 1024. nginx is asked by wrk over ten connections, each of which thinks for 50 ms
-between two requests, and as fast as it can where it is busy; redis by redis-benchmark over ten connections, as
-fast as it can. Server and client are a process each, of nice 0. gcc compiles a small file. What one encoder
-received is the least and the most of them, in cpus.
+schedulers in one boot. Encoders are lame's, of one thread each and of noise; of nice 10 they weigh 110
+where what they are beside weighs 1024. nginx is asked by wrk over ten connections, each of which thinks
+for 50 ms between two requests, and as fast as it can where it is busy; redis by redis-benchmark over ten
+connections, as fast as it can. Tasks of cyclictest (four, every 10 ms) and rt-app (ten, 1 ms every 20)
+tell how late they ran, and how often in a second. Server and client are a process each, of nice 0. gcc
+compiles a small file. What one encoder received is the least and the most of them, in cpus.
 
 ";

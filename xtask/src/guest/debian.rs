@@ -16,8 +16,18 @@ use super::system;
 use crate::shell;
 
 /// What the machine takes along.
-pub(crate) const PACKAGES: &[&str] =
-    &["nginx", "wrk", "redis-server", "redis-tools", "lame", "gcc", "libc6-dev"];
+pub(crate) const PACKAGES: &[&str] = &[
+    "nginx",
+    "wrk",
+    "redis-server",
+    "redis-tools",
+    "lame",
+    "gcc",
+    "libc6-dev",
+    "rt-tests",
+    "rt-app",
+    "stress-ng",
+];
 
 const NOISE: &str = "/tmp/noise";
 /// Of sound in 16 bits, in stereo: three minutes, more than an emulated cpu encodes here.
@@ -38,6 +48,17 @@ http { access_log off; server { listen 127.0.0.1:8080; root /tmp/www; } }
 /// Each connection's clients think for 50 ms between two requests.
 const THINKING: &str = "function delay() return 50 end\n";
 
+/// Ten tasks that work for about a millisecond at the beginning of every 20: rt-app's loop takes an emulated
+/// cpu 1.9 µs.
+const PERIODIC: &str = r#"{
+    "tasks": { "periodic": { "instance": 10, "loop": -1, "run": 1000,
+        "timer": { "ref": "unique", "period": 20000 } } },
+    "global": { "duration": SECONDS, "default_policy": "SCHED_OTHER", "calibration": 1900,
+        "logdir": "/tmp/rt-app", "log_basename": "task" }
+}"#;
+/// What cyclictest tells latencies of, in µs.
+const LATENCIES_US: usize = 100_000;
+
 /// Writes the files that the programs read.
 pub(super) fn prepare() -> Result<()> {
     ensure!(Path::new("/debian/usr/bin/lame").exists(), "this needs the packages: {PACKAGES:?}");
@@ -45,6 +66,7 @@ pub(super) fn prepare() -> Result<()> {
         return Ok(());
     }
     fs::create_dir_all("/tmp/www")?;
+    fs::create_dir_all("/tmp/rt-app")?;
     fs::write("/tmp/www/index.html", [b'x'; 4096])?;
     fs::write("/tmp/nginx.conf", NGINX)?;
     fs::write("/tmp/thinking.lua", THINKING)?;
@@ -105,7 +127,7 @@ impl Drop for Program {
     }
 }
 
-/// What a server's client found.
+/// What a server's client found, or a program that keeps a rhythm.
 #[derive(Debug, PartialEq)]
 pub(super) struct Answers {
     pub(super) per_s: f64,
@@ -210,6 +232,98 @@ fn read_redis_benchmark(said: &str) -> Option<Answers> {
     })
 }
 
+/// Programs that measure how late a scheduler lets them run.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Rhythm {
+    Cyclictest,
+    RtApp,
+}
+
+impl Rhythm {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Rhythm::Cyclictest => "cyclictest",
+            Rhythm::RtApp => "rt-app",
+        }
+    }
+
+    /// How late they ran in so many seconds.
+    pub(super) fn keep(self, seconds: u64) -> Result<Answers> {
+        let mut late_us = match self {
+            Rhythm::Cyclictest => cyclictest(seconds)?,
+            Rhythm::RtApp => rt_app(seconds)?,
+        };
+        ensure!(!late_us.is_empty(), "{} never ran", self.name());
+        late_us.sort_unstable();
+        let percentile = |percent: usize| late_us[(late_us.len() - 1) * percent / 100] as f64 / 1e3;
+        let per_s = late_us.len() as f64 / seconds as f64;
+        Ok(Answers { per_s, p50_ms: percentile(50), p99_ms: percentile(99) })
+    }
+}
+
+fn cyclictest(seconds: u64) -> Result<Vec<u64>> {
+    let (loops, range) = ((seconds * 100).to_string(), LATENCIES_US.to_string());
+    let words = ["cyclictest", "--policy=other", "--threads=4", "--interval=10000", "--distance=0"];
+    let mut command = command(&words);
+    command.args([
+        "--quiet",
+        "--json=/tmp/cyclictest.json",
+        "--loops",
+        &loops,
+        "--histogram",
+        &range,
+    ]);
+    shell::output(&mut command)?;
+    read_cyclictest(&fs::read_to_string("/tmp/cyclictest.json")?)
+}
+
+/// A latency above the range counts as its thread's longest.
+fn read_cyclictest(json: &str) -> Result<Vec<u64>> {
+    let report: serde_json::Value = serde_json::from_str(json)?;
+    let threads = report["thread"].as_object().context("cyclictest tells of no threads")?;
+    let mut late_us = Vec::new();
+    for thread in threads.values() {
+        let counts = thread["histogram"].as_object().context("a thread without histogram")?;
+        let before = late_us.len();
+        for (us, count) in counts {
+            let count = usize::try_from(count.as_u64().context("a count")?)?;
+            late_us.extend(std::iter::repeat_n(us.parse::<u64>()?, count));
+        }
+        let cycles = usize::try_from(thread["cycles"].as_u64().context("no cycles")?)?;
+        let longest = thread["max"].as_u64().context("no maximum")?;
+        late_us.resize((before + cycles).max(late_us.len()), longest);
+    }
+    Ok(late_us)
+}
+
+fn rt_app(seconds: u64) -> Result<Vec<u64>> {
+    fs::write("/tmp/periodic.json", PERIODIC.replace("SECONDS", &seconds.to_string()))?;
+    shell::output(&mut command(&["rt-app", "/tmp/periodic.json"]))?;
+    let mut late_us = Vec::new();
+    for log in fs::read_dir("/tmp/rt-app")? {
+        late_us.extend(read_rt_app(&fs::read_to_string(log?.path())?).context("rt-app's log")?);
+    }
+    Ok(late_us)
+}
+
+/// The column of wake-up latencies.
+fn read_rt_app(log: &str) -> Option<Vec<u64>> {
+    let mut lines = log.lines().skip_while(|line| !line.starts_with("#idx"));
+    let names: Vec<&str> = lines.next()?.split_whitespace().collect();
+    let column = names.iter().position(|&name| name == "wu_lat")?;
+    // The first is early, which rt-app prints as a number without a sign.
+    let latency = |line: &str| {
+        let late_us = line.split_whitespace().nth(column)?.parse::<u64>().ok()?.cast_signed();
+        Some(late_us.max(0).unsigned_abs())
+    };
+    lines.map(latency).collect()
+}
+
+/// Tasks that compute in many ways.
+pub(super) fn stress(tasks: usize) -> Result<Program> {
+    Program::start(&["stress-ng", "--cpu", &tasks.to_string(), "--temp-path", "/tmp"])
+}
+
 /// An encoder of noise.
 pub(super) struct Encoder(Program);
 
@@ -265,6 +379,23 @@ Transfer/sec:    606.33MB\n";
         assert_eq!(read_wrk(said), Some(answers));
         assert_eq!(ms("1.20s"), Some(1200.0));
         assert_eq!(read_wrk("unable to connect"), None);
+    }
+
+    #[test]
+    fn reads_what_cyclictest_says() {
+        let json = r#"{ "thread": { "0": { "histogram": { "12": 2, "40": 1 }, "cycles": 4,
+                        "min": 12, "max": 100500, "avg": 20.5 } } }"#;
+        assert_eq!(read_cyclictest(json).unwrap(), [12, 12, 40, 100_500]);
+        assert!(read_cyclictest("{}").is_err());
+    }
+
+    #[test]
+    fn reads_what_rt_app_logs() {
+        let log = "# Policy\n#idx run period start end rel_st slack c_duration c_period wu_lat\n\
+                   0 1000 20000 1 2 3 4 5 6 57\n\
+                   0 1000 20000 1 2 3 4 5 6 18446744073709371720\n";
+        assert_eq!(read_rt_app(log), Some(vec![57, 0]));
+        assert_eq!(read_rt_app("#idx run\n"), None);
     }
 
     #[test]
