@@ -24,6 +24,7 @@ mod mixes;
 mod probes;
 mod random;
 mod scheduler;
+pub(crate) mod services;
 mod spinner;
 mod stress;
 mod system;
@@ -48,6 +49,8 @@ pub(crate) enum Guest {
     Bound(bound::Args),
     /// Runs more hogs than the scheduler has slots, and prints what they received.
     Crowd(crowd::Args),
+    /// Runs services and a session of systemd's under schedulers, and prints what they received and were due.
+    Services(services::Args),
     /// Runs programs of Debian's under schedulers, and prints what they did and received.
     Apps(apps::Args),
     /// Loads policies, and tells what that takes.
@@ -86,6 +89,7 @@ impl Guest {
             Guest::Groups(args) => args.execute(),
             Guest::Bound(args) => args.execute(),
             Guest::Crowd(args) => args.execute(),
+            Guest::Services(args) => args.execute(),
             Guest::Apps(args) => args.execute(),
             Guest::Loads(args) => args.execute(),
             Guest::Cost(args) => args.execute(),

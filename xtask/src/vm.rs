@@ -20,6 +20,7 @@ mod machine;
 mod sources;
 
 pub(crate) use archive::{debian, newest, releases as kernel_releases};
+pub(crate) use image::Debian;
 use machine::{Machine, Outcome};
 
 #[derive(clap::Args)]
@@ -51,7 +52,8 @@ pub(crate) struct Args {
     /// A program to take along, with the libraries that it needs; may be repeated.
     #[arg(long = "with", value_name = "FILE")]
     programs: Vec<PathBuf>,
-    /// Debian packages to take along, with all that they need: `chroot /debian` runs their programs.
+    /// Debian packages to take along, with all that they need: `chroot /debian` runs their programs. With
+    /// systemd among them the machine boots that, and the command is a unit.
     #[arg(long, value_delimiter = ',', value_name = "PACKAGES")]
     debian: Vec<String>,
     /// What the shell in the machine runs. `scx_prorata`, `prorata` and `xtask` are in its PATH.
@@ -63,6 +65,7 @@ impl Args {
     pub(crate) fn execute(self) -> Result<ExitCode> {
         let mut programs = build_programs(!self.dev)?;
         programs.extend(self.programs);
+        let packages: Vec<&str> = self.debian.iter().map(String::as_str).collect();
         let machine = Machine {
             emulator: archive::emulator()?,
             kernel: archive::kernel(self.kernel.as_deref())?,
@@ -70,7 +73,7 @@ impl Args {
             icount: self.icount,
             smt: self.smt,
             boot: self.boot,
-            debian: if self.debian.is_empty() { None } else { Some(debian(&self.debian)?) },
+            debian: if packages.is_empty() { None } else { Some(debian(&packages)?) },
             timeout: Duration::from_secs(self.timeout),
             measures: !self.dev,
         };
@@ -109,8 +112,8 @@ pub(crate) struct Check<'a> {
     pub(crate) smt: bool,
     /// More for the kernel's command line.
     pub(crate) boot: &'a str,
-    /// The root of a Debian, for `/debian`.
-    pub(crate) debian: Option<&'a Path>,
+    /// Taken along.
+    pub(crate) debian: Option<&'a Debian>,
     /// Of the host's time.
     pub(crate) timeout: Duration,
     /// Programs to take along beside this workspace's.
@@ -129,7 +132,7 @@ pub(crate) fn check(what: &Check<'_>, script: &str, show: &mut dyn FnMut(&str)) 
         icount: what.icount,
         smt: what.smt,
         boot: what.boot.to_string(),
-        debian: what.debian.map(Path::to_path_buf),
+        debian: what.debian.cloned(),
         timeout: what.timeout,
         measures: what.measures,
     };

@@ -31,13 +31,12 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn execute(self) -> Result<ExitCode> {
-        let packages: Vec<String> = debian::PACKAGES.iter().map(ToString::to_string).collect();
-        let root = vm::debian(&packages)?;
+        let programs = vm::debian(debian::PACKAGES)?;
         let mut contest = Contest::new(self.schedulers.as_deref())?;
         let machine = Check {
             cpus: self.cpus,
             icount: Some(ICOUNT),
-            debian: Some(&root),
+            debian: Some(&programs),
             ..Check::default()
         };
         contest.measure(&machine, &format!("xtask guest apps --seconds {}", self.seconds))?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::guest::services;
 use crate::vm::{self, Check};
 use crate::vm_stress;
 
@@ -85,6 +86,10 @@ pub(crate) fn run() -> Result<()> {
     eprintln!("xtask: in the kernel, 2 of 4 cpus offline");
     let machine = Check { cpus: 4, boot: "maxcpus=2", ..Check::default() };
     boot_and_check(&machine, &[bound_to_offline_cpus()])?;
+    eprintln!("xtask: services and a session of systemd's, 2 cpus");
+    let debian = vm::debian(services::PACKAGES)?;
+    let machine = Check { cpus: 2, debian: Some(&debian), ..Check::default() };
+    boot_and_check(&machine, &[units()])?;
     let newest = vm::kernel_releases()?.pop();
     for kernel in [Some(OLDEST_KERNEL), newest.as_deref()] {
         eprintln!("xtask: in kernel {}", kernel.unwrap_or_default());
@@ -189,6 +194,11 @@ fn crowd() -> String {
          --under 'scx_prorata --max-tasks 200 --quantum 1ms --record /tmp/recording'
 prorata verify /tmp/recording"
     )
+}
+
+/// Services and users' sessions receive what systemd's weights say, at once when they change.
+fn units() -> String {
+    format!("xtask guest services --seconds 1 --error {GROUP_ERROR} --under scx_prorata")
 }
 
 /// Every policy loads, and hogs run under it.

@@ -19,9 +19,9 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 /// So long after a change shares must be right.
 const SETTLED: Duration = Duration::from_millis(50);
 /// So many quanta a hog may be behind under GR3, whatever is measured.
-const QUANTA: f64 = 4.0;
+pub(super) const QUANTA: f64 = 4.0;
 /// What a quantum is, in µs.
-const QUANTUM_US: f64 = 5000.0;
+pub(super) const QUANTUM_US: f64 = 5000.0;
 
 /// A cgroup: cpu.weight, hogs in it, cgroups in it.
 struct Group {

@@ -18,6 +18,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::image::Debian;
 use super::sources::Mirror;
 use super::{NoSuchKernel, cache_dir};
 use crate::shell;
@@ -139,16 +140,16 @@ pub(crate) fn emulator() -> Result<Emulator> {
         eprintln!("xtask: fetching qemu-system-x86");
         // A half-unpacked emulator must not look like one.
         let partial = cache_dir()?.join(".partial-qemu");
-        Apt::prepare()?.unpack_with_libraries(&["qemu-system-x86".into()], &partial)?;
+        Apt::prepare()?.unpack_with_libraries(&["qemu-system-x86"], &partial)?;
         fs::rename(&partial, &emulator.root)?;
     }
     Ok(emulator)
 }
 
-/// The root of a Debian that holds `packages` and all that they depend on, unpacked and not configured.
-pub(crate) fn debian(packages: &[String]) -> Result<PathBuf> {
-    let packages: Vec<String> =
-        BASE.iter().map(ToString::to_string).chain(packages.iter().cloned()).collect();
+/// A Debian of `packages` and all that they depend on, unpacked and not configured. It `boots` if they
+/// hold systemd.
+pub(crate) fn debian(packages: &[&str]) -> Result<Debian> {
+    let packages = [BASE, packages].concat();
     let trees = cache_dir()?.join("debian");
     let name = packages.join("+");
     let root = trees.join(&name);
@@ -158,7 +159,7 @@ pub(crate) fn debian(packages: &[String]) -> Result<PathBuf> {
         Apt::prepare()?.unpack_with_libraries(&packages, &partial)?;
         fs::rename(&partial, &root)?;
     }
-    Ok(root)
+    Ok(Debian { root, boots: packages.contains(&"systemd") })
 }
 
 /// The releases of the kernels in the cache, by rising version.
@@ -351,7 +352,7 @@ impl Apt {
     }
 
     /// Fetches `packages` and all that they depend on, and unpacks them into `dir`.
-    fn unpack_with_libraries(&self, packages: &[String], dir: &Path) -> Result<()> {
+    fn unpack_with_libraries(&self, packages: &[&str], dir: &Path) -> Result<()> {
         let archives = self.root.join("closure");
         fs::create_dir_all(archives.join("partial"))?;
         let mut fetch = self.command("apt-get");

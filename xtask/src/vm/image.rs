@@ -51,20 +51,32 @@ sync
 poweroff -f
 "#;
 
+/// The same for a Debian with systemd.
+const INIT_OF_SYSTEMD: &str = include_str!("init-systemd.sh");
+
+/// A Debian to take along.
+#[derive(Clone)]
+pub(crate) struct Debian {
+    pub(crate) root: PathBuf,
+    /// It is booted, with systemd; else it is `/debian`.
+    pub(crate) boots: bool,
+}
+
 /// The archive as a file that QEMU takes as `-initrd`.
 pub(crate) fn write(
     file: &Path,
     kernel: &Kernel,
     command: &str,
     programs: &[PathBuf],
-    debian: Option<&Path>,
+    debian: Option<&Debian>,
 ) -> Result<()> {
     let mut tree = Tree::default();
-    if let Some(root) = debian {
-        tree.add_all("debian", root)?;
+    if let Some(debian) = debian {
+        tree.add_all("debian", &debian.root)?;
     }
+    let init = if debian.is_some_and(|debian| debian.boots) { INIT_OF_SYSTEMD } else { INIT };
     tree.add("bin/busybox", PROGRAM, read(&archive::busybox()?)?);
-    tree.add("init", PROGRAM, INIT.replace("EXIT_MARK", EXIT_MARK).into_bytes());
+    tree.add("init", PROGRAM, init.replace("EXIT_MARK", EXIT_MARK).into_bytes());
     tree.add("command", PROGRAM, format!("{command}\n").into_bytes());
     tree.add(&format!("boot/config-{}", kernel.release), 0o100_644, read(&kernel.config)?);
     for dir in ["proc", "sys", "dev"] {
