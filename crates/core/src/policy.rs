@@ -72,6 +72,8 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::num::NonZeroU32;
 
+use crate::hierarchy::TreePolicy;
+
 /// A task (or any schedulable entity): an index that the caller owns, below
 /// [`TaskId::LIMIT`]. Policies keep tables indexed by it, so ids should be dense.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -180,6 +182,12 @@ pub trait Policy {
     fn slice_ns(&self, _task: TaskId) -> Option<Nanos> {
         None
     }
+
+    /// The policy with the verbs for trees, if it has a way of its own with groups. The others share by
+    /// tree within a [`Flat`](crate::hierarchy::Flat), which passes the tree on to a policy that has one.
+    fn own_tree(&mut self) -> Option<&mut dyn TreePolicy> {
+        None
+    }
 }
 
 impl<P: Policy + ?Sized> Policy for Box<P> {
@@ -209,6 +217,9 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
     }
     fn slice_ns(&self, task: TaskId) -> Option<Nanos> {
         (**self).slice_ns(task)
+    }
+    fn own_tree(&mut self) -> Option<&mut dyn TreePolicy> {
+        (**self).own_tree()
     }
 }
 

@@ -1,5 +1,5 @@
 //! A tree over any policy: the policy orders all tasks, and what a task counts for in it is its part
-//! of the tree.
+//! of the tree. A policy that has [a tree of its own](Policy::own_tree) is told of the nodes instead.
 //!
 //! What a task of the root counts for is its weight, and what a node counts for there is the node's.
 //! In these terms everything below is expressed: siblings share what their node counts for, and none
@@ -410,6 +410,9 @@ impl<P: Policy> Policy for Flat<P> {
 
 impl<P: Policy> TreePolicy for Flat<P> {
     fn add_node(&mut self, node: NodeId, parent: NodeId, weight: Weight, now_ns: Nanos) {
+        if let Some(own) = self.policy.own_tree() {
+            return own.add_node(node, parent, weight, now_ns);
+        }
         if self.places.len() <= node.index() {
             self.places.resize(node.index() + 1, None);
         }
@@ -425,11 +428,17 @@ impl<P: Policy> TreePolicy for Flat<P> {
     }
 
     fn remove_node(&mut self, node: NodeId) {
+        if let Some(own) = self.policy.own_tree() {
+            return own.remove_node(node);
+        }
         self.tree.remove(self.place_of(node));
         self.places[node.index()] = None;
     }
 
     fn set_node_weight(&mut self, node: NodeId, weight: Weight, now_ns: Nanos) {
+        if let Some(own) = self.policy.own_tree() {
+            return own.set_node_weight(node, weight, now_ns);
+        }
         let place = self.place_of(node);
         self.tree.set_weight(place, weight);
         self.changed();
@@ -437,6 +446,9 @@ impl<P: Policy> TreePolicy for Flat<P> {
     }
 
     fn move_node(&mut self, node: NodeId, parent: NodeId, now_ns: Nanos) {
+        if let Some(own) = self.policy.own_tree() {
+            return own.move_node(node, parent, now_ns);
+        }
         let place = self.place_of(node);
         self.tree.move_to(place, self.place_of(parent));
         self.changed();
@@ -444,6 +456,9 @@ impl<P: Policy> TreePolicy for Flat<P> {
     }
 
     fn place(&mut self, task: TaskId, node: NodeId, now_ns: Nanos) {
+        if let Some(own) = self.policy.own_tree() {
+            return own.place(task, node, now_ns);
+        }
         let (leaf, parent) = (self.leaf(task), self.place_of(node));
         if self.tree.parent(leaf) == Some(parent) {
             return;

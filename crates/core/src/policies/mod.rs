@@ -19,6 +19,7 @@ pub mod gdq;
 pub mod gr3;
 pub mod linux_24;
 pub mod linux_26;
+pub mod linux_eevdf;
 pub mod lottery;
 pub mod mfq;
 pub mod msfq;
@@ -99,6 +100,8 @@ pub const REGISTRY: &[Entry] = &[
     msfq::ENTRY,
     linux_24::ENTRY,
     linux_26::ENTRY,
+    linux_eevdf::LINUX_6_18,
+    linux_eevdf::LINUX_7_3,
 ];
 
 /// Why a policy could not be built.
