@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod contest;
+mod decisions;
 mod figures;
 mod guest;
 mod instructions;
@@ -43,6 +44,8 @@ enum Task {
     Tidy(tidy::Args),
     /// Compute the figures in figures/ with their stamps, or tell how old they are.
     Figures(figures::Args),
+    /// Let all policies decide at random, by the billion, and hold them to what they claim.
+    Decisions(decisions::Args),
     /// For inside the virtual machine.
     #[command(hide = true, subcommand)]
     Guest(guest::Guest),
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Task::Readme(args) => args.execute(),
         Task::Tidy(args) => args.execute(),
         Task::Figures(args) => args.execute(),
+        Task::Decisions(args) => args.execute(),
         Task::Guest(guest) => guest.execute(),
         Task::Vm(args) => args.execute(),
         Task::VmTest(args) => args.execute(),

@@ -5,7 +5,7 @@ use prorata::policies::{self, Entry, Options, REGISTRY, Ratio};
 use prorata::{Policy, Setup, TaskId, Weight};
 
 use crate::common::{QUANTUM_NS, weight};
-use crate::{Context, Random, is_linear, limits, on_all_cpus, watched};
+use crate::{Context, Random, Watched, is_linear, limits, on_all_cpus, watched};
 
 /// Service that may fall due to a task while it waits, in quanta: what its bound leaves room for,
 /// or two cycles, or what round robin and chance leave room for.
@@ -33,6 +33,18 @@ pub(crate) fn check(entry: &Entry, cpus: usize, numbers: &[u32], quanta: u64) {
     let weights: Vec<Weight> = numbers.iter().map(|&n| weight(n)).collect();
     let setup = Setup::new(cpus, QUANTUM_NS);
     let policy = watched(entry, &setup).patience_quanta(patience(entry, &weights, cpus));
+    hold_claims(entry, policy, cpus, numbers, quanta);
+}
+
+/// The same, with as much patience as `policy` was given.
+pub(crate) fn hold_claims(
+    entry: &Entry,
+    policy: Watched,
+    cpus: usize,
+    numbers: &[u32],
+    quanta: u64,
+) {
+    let weights: Vec<Weight> = numbers.iter().map(|&n| weight(n)).collect();
     let mut policy = crate::common::start(policy, numbers);
     let mut errors = FixedErrors::new(&weights, cpus);
     let limits = limits(entry, &weights, cpus);

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod campaign;
 mod control;
 mod fixed;
 mod reweighing;

@@ -33,6 +33,19 @@ pub(crate) struct Mix {
     reweighs: u32,
 }
 
+impl Mix {
+    pub(crate) fn draw(random: &mut Random) -> Mix {
+        Mix {
+            tasks: 1 + random.below(60),
+            weight_bits: [2, 5, 8, 16, 32][random.index(5)],
+            early: random.below(1001),
+            blocks: random.below(800),
+            events: random.below(800),
+            reweighs: random.below(1001),
+        }
+    }
+}
+
 /// One schedule: when, where, who.
 type Log = Vec<(Nanos, CpuId, Option<TaskId>)>;
 
@@ -143,8 +156,19 @@ pub(crate) fn stir(entry: &Entry, cpus: usize, mix: Mix, steps: usize, seed: u64
 }
 
 pub(crate) fn stir_policy(policy: Watched, cpus: usize, mix: Mix, steps: usize, seed: u64) -> Log {
+    stir_as_patient(policy.patience_quanta(PATIENCE_QUANTA), cpus, mix, steps, seed)
+}
+
+/// The same, with as much patience as `policy` was given.
+pub(crate) fn stir_as_patient(
+    policy: Watched,
+    cpus: usize,
+    mix: Mix,
+    steps: usize,
+    seed: u64,
+) -> Log {
     let mut world = World {
-        policy: policy.patience_quanta(PATIENCE_QUANTA),
+        policy,
         random: Random(seed),
         mix,
         now_ns: 0,
