@@ -7,6 +7,7 @@ use clap::Parser;
 mod contest;
 mod decisions;
 mod figures;
+mod fuzz;
 mod guest;
 mod instructions;
 mod no_std;
@@ -46,6 +47,8 @@ enum Task {
     Figures(figures::Args),
     /// Let all policies decide at random, by the billion, and hold them to what they claim.
     Decisions(decisions::Args),
+    /// Read garbage with every parser.
+    Fuzz(fuzz::Args),
     /// For inside the virtual machine.
     #[command(hide = true, subcommand)]
     Guest(guest::Guest),
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Task::Tidy(args) => args.execute(),
         Task::Figures(args) => args.execute(),
         Task::Decisions(args) => args.execute(),
+        Task::Fuzz(args) => args.execute(),
         Task::Guest(guest) => guest.execute(),
         Task::Vm(args) => args.execute(),
         Task::VmTest(args) => args.execute(),

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod commands;
+#[cfg(test)]
+mod fuzz;
 
 /// Every task gets the share of the CPU that its weight gives it, exactly and cheaply.
 #[derive(Parser)]

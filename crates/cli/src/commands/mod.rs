@@ -18,6 +18,14 @@ mod sweep;
 mod verify;
 mod workload;
 
+/// What is fed with garbage.
+#[cfg(test)]
+pub(crate) mod fuzzed {
+    pub(crate) use super::run::parse_cpus as cpus;
+    pub(crate) use super::simulate::parse_weights as weights;
+    pub(crate) use super::verify::replay;
+}
+
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Run one workload under several policies in simulation and show them side by side.

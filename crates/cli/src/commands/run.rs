@@ -11,6 +11,8 @@ mod cpu_list;
 mod live;
 mod print;
 
+#[cfg(test)]
+pub(crate) use cpu_list::parse as parse_cpus;
 use live::Live;
 
 /// Options of `run` and `attach`.

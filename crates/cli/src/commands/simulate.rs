@@ -242,7 +242,7 @@ impl Ran {
 }
 
 /// Weights as a list, or one a line of a file.
-fn parse_weights(text: &str) -> anyhow::Result<Vec<Weight>> {
+pub(crate) fn parse_weights(text: &str) -> anyhow::Result<Vec<Weight>> {
     let Some(path) = text.strip_prefix('@') else {
         return text
             .split(',')

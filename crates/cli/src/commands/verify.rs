@@ -14,9 +14,12 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use prorata::ideal::ServiceErrors;
 use prorata::{Nanos, Policy, Setup, TaskId, Weight, central};
+use prorata_sim::workload::LONGEST_NS;
 
 /// Numbers of tasks in a recording are below this.
 const MAX_TASKS: u32 = 1 << 20;
+/// Times are at most this, 146 years, and so is what all tasks used: sums of them fit.
+const MAX_NS: Nanos = 1 << 62;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -69,6 +72,8 @@ struct Replay {
     errors: ServiceErrors,
     quantum_ns: Nanos,
     now_ns: Nanos,
+    /// What all tasks used.
+    used_ns: Nanos,
     tasks: Vec<Task>,
     /// The task on each cpu.
     cpus: Vec<Option<u32>>,
@@ -88,13 +93,14 @@ impl Replay {
         };
         let cpus: usize = cpus.parse().context("the number of cpus")?;
         let quantum_ns: Nanos = quantum_ns.parse().context("the length of a quantum")?;
-        ensure!(quantum_ns > 0, "a quantum of 0 ns");
+        ensure!((1..=LONGEST_NS).contains(&quantum_ns), "a quantum of {quantum_ns} ns");
         Ok(Replay {
             spec: policy.to_owned(),
             policy: build(policy, cpus, quantum_ns)?,
             errors: ServiceErrors::new(cpus),
             quantum_ns,
             now_ns: 0,
+            used_ns: 0,
             tasks: Vec::new(),
             cpus: vec![None; cpus],
             picks: 0,
@@ -110,6 +116,7 @@ impl Replay {
         let &[time, verb, ref arguments @ ..] = &words[..] else { bail!("not an event") };
         let now_ns = time.parse().context("the time")?;
         ensure!(now_ns >= self.now_ns, "time goes back");
+        ensure!(now_ns <= MAX_NS, "there is no such time");
         self.now_ns = now_ns;
         match (verb, arguments) {
             ("pick", [cpu, picked]) => return self.pick(number(cpu)?, picked),
@@ -230,6 +237,12 @@ impl Replay {
         let cpu = self.cpus.iter_mut().find(|cpu| **cpu == Some(task));
         *cpu.with_context(|| format!("task {task} runs nowhere"))? = None;
         self.policy.charge(TaskId(task), charged_ns, self.now_ns);
+        self.receive(task, used_ns)
+    }
+
+    fn receive(&mut self, task: u32, used_ns: Nanos) -> Result<()> {
+        let total_ns = self.used_ns.checked_add(used_ns).filter(|&total_ns| total_ns <= MAX_NS);
+        self.used_ns = total_ns.with_context(|| format!("nobody uses {used_ns} ns"))?;
         self.errors.charge(TaskId(task), used_ns, self.now_ns);
         Ok(())
     }
@@ -252,7 +265,7 @@ impl Replay {
     fn return_from_away(&mut self, task: u32, blocked: bool, used_ns: Nanos) -> Result<()> {
         let returned = self.task(task, &[State::Blocked])?;
         ensure!(returned.away, "task {task} was not away");
-        self.errors.charge(TaskId(task), used_ns, self.now_ns);
+        self.receive(task, used_ns)?;
         if blocked {
             self.tasks[task as usize].away = false;
             self.errors.block(TaskId(task), self.now_ns);
@@ -330,6 +343,20 @@ fn parse_weight(word: &str) -> Result<Weight> {
     Weight::new(number(word)?).context("a weight of 0")
 }
 
+/// Replays a whole recording, as far as it is one.
+#[cfg(test)]
+pub(crate) fn replay(text: &str) -> Result<()> {
+    let mut lines = text.lines();
+    let mut replay = Replay::start(lines.next().context("it is empty")?)?;
+    for line in lines {
+        if replay.event(line)?.is_some() {
+            break;
+        }
+    }
+    replay.note_all();
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -393,11 +420,16 @@ mod tests {
             "1 reload 0",
             "1 reload 9999999",
             "1 return 0 0 0",
+            "18446744073709551615 add 0 1 1",
         ] {
             assert!(replay(&[wrong]).is_err(), "{wrong}");
         }
         assert!(replay(&["5 add 0 1 1", "4 wake 0"]).is_err());
+        let used = "13 charge 0 10 18446744073709551615";
+        assert!(replay(&[&TWO[..], &["3 pick 0 0", used]].concat()).is_err());
         assert!(Replay::start("prorata-record 2").is_err());
+        let long = HEAD.replace("10", "9223372036854775807");
+        assert!(Replay::start(&long).is_err());
         assert!(Replay::start("prorata-record 1 policy gr4 cpus 1 quantum_ns 10").is_err());
     }
 }

@@ -18,8 +18,8 @@ use crate::{Random, Watched, watched};
 /// Decisions of a round, about.
 const ROUND: u32 = 4000;
 
-/// What `seed` makes: a policy of the registry, cpus, and either a fixed set, in which its bound must hold, or
-/// tasks in turmoil, bare or with turns that are kept or corrected. Returns its name, and the decisions.
+/// What `seed` makes: a policy of the registry, cpus, and either a fixed set, in which its bound must hold,
+/// or tasks in turmoil, bare or with turns that are kept or corrected. Returns its name, and the decisions.
 fn round(seed: u64) -> (&'static str, u64) {
     let mut random = Random(seed);
     let entry = &REGISTRY[random.index(REGISTRY.len())];

@@ -65,7 +65,7 @@ struct Mention<'l> {
 
 impl Mention<'_> {
     fn weight(&self) -> Weight {
-        let nice = self.priority.map_or(0, |priority| (priority - 120).clamp(-20, 19));
+        let nice = self.priority.map_or(0, |priority| priority.clamp(100, 139) - 120);
         weight_of_nice(nice).unwrap_or(Weight::ONE)
     }
 }
@@ -352,6 +352,15 @@ mod tests {
         let us = |length| if let Length::Fixed(ns) = length { ns / 1000 } else { 0 };
         let groups = parse_recording(text).expect(text).groups;
         groups.into_iter().map(|g| (g.name, us(g.arrival), g.program.ops)).collect()
+    }
+
+    /// Of real-time threads, and of damaged lines.
+    #[test]
+    fn any_priority_has_a_weight() {
+        let weight = |priority| Mention { name: "a", id: 1, priority }.weight().get();
+        assert_eq!([None, Some(120)].map(weight), [1024; 2]);
+        assert_eq!([Some(100), Some(0), Some(i64::MIN)].map(weight), [88761; 3]);
+        assert_eq!([Some(139), Some(i64::MAX)].map(weight), [15; 2]);
     }
 
     /// Task 1 runs 100 µs, is preempted for 50, runs 20 more, sleeps 30, runs 10.

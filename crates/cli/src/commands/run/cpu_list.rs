@@ -3,7 +3,7 @@
 use anyhow::{Context as _, bail, ensure};
 
 /// The cpus that `text` means: the first N of `allowed`, or those of a list such as `0,2-3`.
-pub(super) fn parse(text: &str, allowed: &[usize]) -> anyhow::Result<Vec<usize>> {
+pub(crate) fn parse(text: &str, allowed: &[usize]) -> anyhow::Result<Vec<usize>> {
     if let Ok(count) = text.parse::<usize>() {
         ensure!(count > 0, "--cpus 0 is not possible: share at least one cpu");
         ensure!(
