@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::shell;
 
 /// What figures are made of: a change there may change any of them.
-const SOURCES: [&str; 2] = ["crates/core/src", "crates/sim/src"];
+const SOURCES: [&str; 3] = ["crates/core/src", "crates/sim/src", "crates/plot/src"];
 
 /// Without names it tells how old the figures are.
 #[derive(clap::Args)]

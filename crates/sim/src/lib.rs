@@ -38,7 +38,6 @@ pub mod journal;
 pub mod machine;
 pub mod observer;
 pub mod outcome;
-mod plot;
 mod progress;
 pub mod random;
 pub mod sweep;
@@ -46,6 +45,8 @@ pub mod workload;
 
 pub use calendar::Calendar;
 pub use progress::Progress;
+
+pub(crate) use prorata_plot as plot;
 
 use engine::{Engine, SimulationError};
 use outcome::Outcome;

@@ -9,12 +9,12 @@ mod lines;
 mod strips;
 mod surfaces;
 
-pub(crate) use lines::{Axis, Lines, Series, lines};
-pub(crate) use strips::{Strips, strips};
-pub(crate) use surfaces::{Surfaces, surfaces};
+pub use lines::{Axis, Lines, Series, lines};
+pub use strips::{Strips, strips};
+pub use surfaces::{Surfaces, surfaces};
 
 /// An SVG document, or why it could not be drawn.
-pub(crate) type Picture = Result<String, String>;
+pub type Picture = Result<String, String>;
 
 /// Colours that are told apart by most eyes, also in print (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [

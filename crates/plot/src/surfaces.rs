@@ -8,21 +8,26 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::{Area, PRINTED, Picture, colour, document, ticks};
 
 /// One panel. Heights are listed with the width as the faster index.
-pub(crate) struct Surfaces {
-    pub(crate) title: String,
+pub struct Surfaces {
+    /// What it shows.
+    pub title: String,
     /// Name and values of the axis that runs to the back.
-    pub(crate) depth: (&'static str, Vec<String>),
+    pub depth: (&'static str, Vec<String>),
     /// Name and values of the axis that runs to the right.
-    pub(crate) width: (&'static str, Vec<String>),
+    pub width: (&'static str, Vec<String>),
     /// Name of the vertical axis.
-    pub(crate) height: &'static str,
-    pub(crate) surfaces: Vec<(&'static str, Vec<f64>)>,
+    pub height: &'static str,
+    /// Their names and heights.
+    pub surfaces: Vec<(&'static str, Vec<f64>)>,
     /// Heights that the paper prints: drawn as frames around the box.
-    pub(crate) printed: Vec<f64>,
+    pub printed: Vec<f64>,
 }
 
 /// Draws panels of surfaces, two in a row.
-pub(crate) fn surfaces(title: &str, panels: &[Surfaces]) -> Picture {
+///
+/// # Errors
+/// When the drawing library cannot draw it.
+pub fn surfaces(title: &str, panels: &[Surfaces]) -> Picture {
     document(title, panels, 2, (620, 520), |area, panel| {
         panel.draw(area).map_err(|error| error.to_string())
     })

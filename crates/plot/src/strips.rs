@@ -5,17 +5,22 @@ use plotters::prelude::*;
 use super::{Area, Picture, colour, document, ticks};
 
 /// One panel.
-pub(crate) struct Strips {
-    pub(crate) title: String,
+pub struct Strips {
+    /// What it shows.
+    pub title: String,
     /// Name of the time axis.
-    pub(crate) x: &'static str,
-    pub(crate) tasks: Vec<String>,
+    pub x: &'static str,
+    /// Their names.
+    pub tasks: Vec<String>,
     /// Task, begin and end of every run.
-    pub(crate) runs: Vec<(usize, f64, f64)>,
+    pub runs: Vec<(usize, f64, f64)>,
 }
 
 /// Draws panels of strips, one in a row.
-pub(crate) fn strips(title: &str, panels: &[Strips]) -> Picture {
+///
+/// # Errors
+/// When the drawing library cannot draw it.
+pub fn strips(title: &str, panels: &[Strips]) -> Picture {
     document(title, panels, 1, (900, 260), |area, panel| {
         panel.draw(area).map_err(|error| error.to_string())
     })

@@ -17,46 +17,60 @@ const LETTER: u32 = 8;
 
 /// An axis.
 #[derive(Clone)]
-pub(crate) struct Axis {
+pub struct Axis {
     /// The quantity and its unit.
-    pub(crate) name: &'static str,
-    pub(crate) logarithmic: bool,
+    pub name: &'static str,
+    /// Values are above 0.
+    pub logarithmic: bool,
 }
 
 /// A curve.
-pub(crate) struct Series {
-    pub(crate) name: String,
-    pub(crate) points: Vec<(f64, f64)>,
+pub struct Series {
+    /// As the legend has it.
+    pub name: String,
+    /// From left to right.
+    pub points: Vec<(f64, f64)>,
     /// Points are marked.
-    pub(crate) marked: bool,
+    pub marked: bool,
     /// Drawn pale: it is context.
-    pub(crate) pale: bool,
+    pub pale: bool,
     /// In the colour of the curve before it, and not in the legend: both are one thing.
-    pub(crate) second: bool,
+    pub second: bool,
 }
 
 impl Series {
-    pub(crate) fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
+    /// A plain curve.
+    #[must_use]
+    pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
         Series { name: name.into(), points, marked: false, pale: false, second: false }
     }
 
-    pub(crate) fn marked(self) -> Series {
+    /// With its points marked.
+    #[must_use]
+    pub fn marked(self) -> Series {
         Series { marked: true, ..self }
     }
 }
 
 /// One panel.
-pub(crate) struct Lines {
-    pub(crate) title: String,
-    pub(crate) x: Axis,
-    pub(crate) y: Axis,
-    pub(crate) series: Vec<Series>,
+pub struct Lines {
+    /// What it shows.
+    pub title: String,
+    /// To the right.
+    pub x: Axis,
+    /// Upwards.
+    pub y: Axis,
+    /// The curves.
+    pub series: Vec<Series>,
     /// What a paper prints, in red.
-    pub(crate) printed: Vec<(f64, f64)>,
+    pub printed: Vec<(f64, f64)>,
 }
 
 /// Draws panels of curves, two in a row, each with its legend beside it.
-pub(crate) fn lines(title: &str, panels: &[Lines]) -> Picture {
+///
+/// # Errors
+/// When the drawing library cannot draw it.
+pub fn lines(title: &str, panels: &[Lines]) -> Picture {
     let letters = |panel: &Lines| panel.legend().map(|(name, _)| name.chars().count()).max();
     let widest = panels.iter().filter_map(letters).max().unwrap_or(0);
     let legend = SAMPLE.unsigned_abs() + 24 + LETTER * u32::try_from(widest).unwrap_or(0).min(60);
