@@ -77,15 +77,22 @@ fn bench() -> Result<PathBuf> {
 
 /// Instructions of a decision: the difference of two runs, so that start-up cancels out.
 fn count(bench: &PathBuf, policy: &str, tasks: u32) -> Result<u64> {
-    let run = |decisions: u64| -> Result<u64> {
-        let mut valgrind = Command::new("valgrind");
-        valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(bench);
-        valgrind.args(["--picks", policy, &tasks.to_string(), &decisions.to_string()]);
-        let output = valgrind.output().context("cannot start valgrind: `cargo xtask setup`")?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let collected = said.lines().find_map(|line| line.split_once("Collected : "));
-        let collected = collected.and_then(|(_, count)| count.trim().parse().ok());
-        collected.with_context(|| format!("valgrind counted nothing:\n{said}"))
+    let run = |decisions: u64| {
+        let mut program = Command::new(bench);
+        program.args(["--picks", policy, &tasks.to_string(), &decisions.to_string()]);
+        executed(&program, &[])
     };
     Ok((run(3 * DECISIONS)? - run(DECISIONS)?) / (2 * DECISIONS))
+}
+
+/// Instructions that a program executes, counted by callgrind with these options.
+pub(crate) fn executed(program: &Command, options: &[&str]) -> Result<u64> {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).args(options);
+    valgrind.arg(program.get_program()).args(program.get_args());
+    let output = valgrind.output().context("cannot start valgrind: `cargo xtask setup`")?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let collected = said.lines().find_map(|line| line.split_once("Collected : "));
+    let collected = collected.and_then(|(_, count)| count.trim().parse().ok());
+    collected.with_context(|| format!("valgrind counted nothing:\n{said}"))
 }

@@ -14,6 +14,7 @@ mod no_std;
 mod python;
 mod readme;
 mod report;
+mod scaling;
 mod setup;
 mod shell;
 mod test;
@@ -49,6 +50,8 @@ enum Task {
     Decisions(decisions::Args),
     /// Read garbage with every parser.
     Fuzz(fuzz::Args),
+    /// Count which cache lines the kernel's policies move between cpus, and model what that costs.
+    Scaling(scaling::Args),
     /// For inside the virtual machine.
     #[command(hide = true, subcommand)]
     Guest(guest::Guest),
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Task::Figures(args) => args.execute(),
         Task::Decisions(args) => args.execute(),
         Task::Fuzz(args) => args.execute(),
+        Task::Scaling(args) => args.execute(),
         Task::Guest(guest) => guest.execute(),
         Task::Vm(args) => args.execute(),
         Task::VmTest(args) => args.execute(),

@@ -1,0 +1,302 @@
+//! The simulated machine (`crates/scx/tests/scaling.c`): built for a policy, and run.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+
+use super::trace::Traffic;
+use crate::{instructions, shell};
+
+/// A policy of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Policy {
+    /// For people.
+    pub(crate) name: &'static str,
+    header: &'static str,
+    /// gdq's T: quanta for each cpu, or so many if there is no number for each cpu.
+    interval: Option<Interval>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Interval {
+    Quanta(u32),
+    QuantaEachCpu(u32),
+}
+
+/// gdq's δ.
+const DELTA: u32 = 4;
+
+impl Policy {
+    const fn new(name: &'static str, header: &'static str) -> Policy {
+        Policy { name, header, interval: None }
+    }
+
+    const fn gdq(name: &'static str, interval: Interval) -> Policy {
+        Policy { name, header: "gdq", interval: Some(interval) }
+    }
+
+    fn options(self, cpus: u32) -> Vec<u32> {
+        match self.interval {
+            None => Vec::new(),
+            Some(Interval::Quanta(quanta)) => vec![quanta, DELTA],
+            Some(Interval::QuantaEachCpu(quanta)) => vec![quanta * cpus, DELTA],
+        }
+    }
+}
+
+pub(crate) const GR3: Policy = Policy::new("gr3", "gr3");
+pub(crate) const GDQ: Policy = Policy::gdq("gdq", Interval::Quanta(1));
+/// As in the papers' figures.
+pub(crate) const GDQ_OF_PAPER: Policy = Policy::gdq("gdq, T = 20", Interval::Quanta(20));
+
+/// All of them as they are by default, and gdq with more quanta in an interval than there are cpus.
+pub(crate) const POLICIES: [Policy; 6] = [
+    GR3,
+    Policy::new("vtrr", "vtrr"),
+    GDQ,
+    Policy::gdq("gdq, T = 2P", Interval::QuantaEachCpu(2)),
+    Policy::new("dfs-fa", "dfs_fa"),
+    Policy::new("wfq", "wfq"),
+];
+
+/// What runs on the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Load {
+    pub(crate) cpus: u32,
+    pub(crate) hogs: u32,
+    pub(crate) sleepers: u32,
+    /// Nice values of tasks.
+    pub(crate) nices: u32,
+    /// For each cpu, counted after as many that are not.
+    pub(crate) decisions: u32,
+    pub(crate) seed: u64,
+}
+
+impl Load {
+    /// Three hogs and a sleeper a cpu, of nice values from −5 to 10.
+    pub(crate) fn mix(cpus: u32, decisions: u32, seed: u64) -> Load {
+        Load { cpus, hogs: 3 * cpus, sleepers: cpus, nices: 16, decisions, seed }
+    }
+
+    /// So many tasks of one weight that always run.
+    pub(crate) fn hogs(cpus: u32, tasks: u32, decisions: u32, seed: u64) -> Load {
+        Load { cpus, hogs: tasks, sleepers: 0, nices: 1, decisions, seed }
+    }
+
+    fn arguments(self, policy: Policy) -> Vec<String> {
+        let Load { cpus, hogs, sleepers, nices, decisions, seed } = self;
+        let counts = [cpus, hogs, sleepers, nices, decisions].map(|count| count.to_string());
+        let rest = [seed.to_string(), QUANTUM_NS.to_string()];
+        let options = policy.options(cpus).into_iter().map(|option| option.to_string());
+        counts.into_iter().chain(rest).chain(options).collect()
+    }
+}
+
+pub(crate) const QUANTUM_NS: u64 = 5_000_000;
+
+/// What a policy does there, for each decision.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    pub(crate) policy: &'static str,
+    pub(crate) load: Load,
+    pub(crate) traffic: Traffic,
+    /// What lines belong to.
+    pub(crate) names: BTreeMap<u32, String>,
+    /// Executed with the lock held, for each decision.
+    pub(crate) held_instructions: f64,
+    /// On one cpu.
+    pub(crate) between_decisions_ns: f64,
+}
+
+impl Measured {
+    /// A count of all decisions for each of them.
+    #[allow(clippy::cast_precision_loss)] // counts are small
+    pub(crate) fn each(&self, count: u64) -> f64 {
+        count as f64 / self.traffic.decisions as f64
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Build {
+    /// Writes its accesses.
+    Traced,
+    /// Callgrind counts with the lock held.
+    Counted,
+    Plain,
+}
+
+/// The machine's programs, in a directory.
+pub(crate) struct Machine {
+    directory: PathBuf,
+    built: RefCell<BTreeSet<(&'static str, Build)>>,
+}
+
+impl Machine {
+    pub(crate) fn new(directory: PathBuf) -> Result<Machine> {
+        fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
+        Ok(Machine { directory, built: RefCell::default() })
+    }
+
+    pub(crate) fn measure(&self, policy: Policy, load: Load) -> Result<Measured> {
+        let (traffic, said) = self.trace(policy, load)?;
+        let program = self.build(policy, Build::Counted)?;
+        let mut counted = Command::new(program);
+        counted.args(load.arguments(policy));
+        let instructions = instructions::executed(&counted, &["--collect-atstart=no"])?;
+        #[allow(clippy::cast_precision_loss)] // far from 2^53
+        let held_instructions = instructions as f64 / traffic.decisions as f64;
+        let between = said.rest.iter().find_map(|line| line.strip_prefix("ns between decisions "));
+        let between = between.and_then(|ns| ns.parse().ok());
+        Ok(Measured {
+            policy: policy.name,
+            load,
+            traffic,
+            names: said.names,
+            held_instructions,
+            between_decisions_ns: between
+                .context("the machine did not tell how often it decides")?,
+        })
+    }
+
+    /// What an instruction takes when one real cpu does all of it, and finds its lines in its cache.
+    pub(crate) fn instruction_ns(&self) -> Result<f64> {
+        let load = Load::mix(2, 100_000, 1);
+        let program = self.build(GR3, Build::Plain)?;
+        let mut plain = Command::new(program);
+        plain.args(load.arguments(GR3)).stderr(Stdio::null());
+        let instructions = instructions::executed(&plain, &[])?;
+        let mut least_ns = f64::INFINITY;
+        for _ in 0..5 {
+            let begin = Instant::now();
+            shell::run(&mut plain)?;
+            least_ns = least_ns.min(begin.elapsed().as_secs_f64() * 1e9);
+        }
+        #[allow(clippy::cast_precision_loss)] // far from 2^53
+        Ok(least_ns / instructions as f64)
+    }
+
+    fn trace(&self, policy: Policy, load: Load) -> Result<(Traffic, Said)> {
+        let program = self.build(policy, Build::Traced)?;
+        let mut command = Command::new(&program);
+        command.args(load.arguments(policy)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().with_context(|| program.display().to_string())?;
+        let stderr = child.stderr.take().context("it was asked for")?;
+        let listener = thread::spawn(move || Said::read(stderr));
+        let traffic =
+            Traffic::read(child.stdout.take().context("it was asked for")?, load.cpus as usize);
+        let said = listener.join().expect("it does not panic")?;
+        ensure!(child.wait()?.success(), "{command:?}: {}", said.rest.join("\n"));
+        Ok((traffic?, said))
+    }
+
+    fn build(&self, policy: Policy, build: Build) -> Result<PathBuf> {
+        let (name, flags, traced) = match build {
+            Build::Traced => ("traced", &["-fsanitize=thread"][..], &["-DTRACED"][..]),
+            Build::Counted => ("counted", &["-DCOUNT_INSTRUCTIONS"][..], &[][..]),
+            Build::Plain => ("plain", &[][..], &[][..]),
+        };
+        let program = self.directory.join(format!("{}-{name}", policy.header));
+        if !self.built.borrow_mut().insert((policy.header, build)) {
+            return Ok(program);
+        }
+        let object = |of: &str| program.with_extension(format!("{of}.o"));
+        let header = format!("-DPOLICY_HEADER=\"policies/{}.h\"", policy.header);
+        compile("scaling.c", &object("scaling"), &[flags, &[&header]].concat())?;
+        // What is called for each access must not be watched itself.
+        compile("accesses.c", &object("accesses"), traced)?;
+        let mut link = compiler();
+        link.arg(object("scaling")).arg(object("accesses")).arg("-o").arg(&program);
+        shell::run(&mut link)?;
+        Ok(program)
+    }
+}
+
+fn compiler() -> Command {
+    Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
+}
+
+fn compile(source: &str, object: &Path, flags: &[&str]) -> Result<()> {
+    let tests = shell::workspace().join("crates/scx/tests");
+    let mut compile = compiler();
+    compile.args(["-O2", "-g", "-Wall", "-Werror", "-Wno-unused"]).args(flags);
+    compile.arg("-I").arg(tests.join("machine")).arg("-c").arg(tests.join(source));
+    shell::run(compile.arg("-o").arg(object))
+}
+
+/// What the machine told beside its accesses.
+#[derive(Default)]
+struct Said {
+    names: BTreeMap<u32, String>,
+    rest: Vec<String>,
+}
+
+impl Said {
+    fn read(from: impl Read) -> Result<Said> {
+        let mut said = Said::default();
+        for line in BufReader::new(from).lines() {
+            let line = line?;
+            let named = line.strip_prefix("line ").and_then(|named| named.split_once(' '));
+            match named.and_then(|(first, name)| Some((first.parse().ok()?, name))) {
+                Some((first, name)) => {
+                    said.names.insert(first, name.to_string());
+                }
+                None => said.rest.push(line),
+            }
+        }
+        Ok(said)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{LazyLock, Mutex};
+
+    use super::*;
+
+    /// One for all tests, which share its programs.
+    static MACHINE: LazyLock<Mutex<Machine>> = LazyLock::new(|| {
+        let machine = Machine::new(shell::workspace().join("target/scaling-tests"));
+        Mutex::new(machine.expect("the directory can be made"))
+    });
+
+    fn trace(policy: Policy, load: Load) -> (Traffic, Said) {
+        MACHINE.lock().expect("no test has failed").trace(policy, load).expect("it runs")
+    }
+
+    #[test]
+    fn one_cpu_gets_nothing_from_others() {
+        for policy in POLICIES {
+            let (traffic, _) = trace(policy, Load::mix(1, 100, 1));
+            assert_eq!(traffic.all.moved(), 0, "{}", policy.name);
+        }
+    }
+
+    #[test]
+    fn cpus_meet_at_the_lock_and_the_same_seed_does_the_same() {
+        for policy in POLICIES {
+            let run = |seed| trace(policy, Load::mix(4, 50, seed));
+            let ((traffic, said), (again, _), (other, _)) = (run(1), run(1), run(2));
+            assert_eq!(traffic, again, "{}", policy.name);
+            assert_ne!(traffic, other, "{}", policy.name);
+            assert!((200..210).contains(&traffic.decisions), "{}", policy.name);
+            assert!(traffic.locks >= traffic.decisions, "{}", policy.name);
+            // At a decision somebody else has had it, nearly always.
+            let at_lock = traffic.by_name(&said.names)["lock"];
+            assert!(2 * at_lock > traffic.decisions, "{}: {at_lock}", policy.name);
+        }
+    }
+
+    #[test]
+    fn the_lock_is_held_for_some_instructions_and_not_for_the_whole_program() {
+        let machine = MACHINE.lock().expect("no test has failed");
+        let measured = machine.measure(GR3, Load::mix(2, 50, 1)).expect("it runs");
+        assert!((50.0..50_000.0).contains(&measured.held_instructions), "{measured:?}");
+    }
+}
