@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
 use prorata::policies::{self, BuildError, REGISTRY};
@@ -72,7 +73,11 @@ impl Args {
                 Err(error) => return Err(error.into()),
             }
         }
-        let compared = simulate(&workload, specs);
+        let (compared, elapsed): (Vec<Compared>, Vec<Duration>) =
+            simulate(&workload, specs).into_iter().unzip();
+        let paces =
+            compared.iter().zip(elapsed).filter_map(|(compared, elapsed)| pace(compared, elapsed));
+        paces.for_each(|pace| eprintln!("{pace}"));
         print(&match self.format {
             Format::Table => comparison(&compared),
             Format::Json => {
@@ -135,16 +140,48 @@ pub(super) fn split(list: &str) -> anyhow::Result<Vec<String>> {
     Ok(specs)
 }
 
-/// Every policy, as many at once as there are cpus; what comes out does not depend on that.
-fn simulate(workload: &Workload, specs: Vec<String>) -> Vec<Compared> {
-    let one =
-        |spec: &str| prorata_sim::simulate(workload, spec).map_err(|failure| failure.to_string());
-    specs.into_par_iter().map(|spec| (spec.clone(), one(&spec))).collect()
+/// Every policy and how long it took, as many at once as there are cpus; what comes out does not depend on
+/// that.
+fn simulate(workload: &Workload, specs: Vec<String>) -> Vec<(Compared, Duration)> {
+    let one = |spec: String| {
+        let begin = Instant::now();
+        let outcome = prorata_sim::simulate(workload, &spec).map_err(|failure| failure.to_string());
+        ((spec, outcome), begin.elapsed())
+    };
+    specs.into_par_iter().map(one).collect()
+}
+
+/// How fast a policy was simulated, for who had to wait.
+fn pace((policy, outcome): &Compared, elapsed: Duration) -> Option<String> {
+    let decisions = outcome.as_ref().ok()?.totals.decisions;
+    let seconds = elapsed.as_secs_f64();
+    #[allow(clippy::cast_precision_loss)] // for people
+    let each_second = decisions as f64 / seconds;
+    (seconds >= 1.0).then(|| {
+        format!("{policy}: {decisions} decisions in {seconds:.1} s, {each_second:.0} a second")
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::split;
+    use std::time::Duration;
+
+    use prorata_sim::workload::parse_toml;
+
+    use super::{pace, simulate, split};
+
+    #[test]
+    fn a_pace_is_told_to_who_had_to_wait() {
+        let workload = r#"duration = "1s"
+            [[task]]
+            count = 2"#;
+        let workload = parse_toml(workload).expect("a workload");
+        let compared = simulate(&workload, vec!["gr3".to_string(), "none".to_string()]);
+        let tell = |at: usize, seconds| pace(&compared[at].0, Duration::from_secs(seconds));
+        assert_eq!(tell(0, 10).expect("it was long"), "gr3: 100 decisions in 10.0 s, 10 a second");
+        assert_eq!(tell(0, 0), None, "nobody waited");
+        assert_eq!(tell(1, 10), None, "there is no such policy");
+    }
 
     #[test]
     fn options_stay_with_their_policy() {
