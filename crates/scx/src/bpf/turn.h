@@ -55,6 +55,16 @@ struct turn_cpu {
 	u32 stopping;
 };
 
+/*
+ * What runs on a cpu: the task's weight, which is below these; 0 if nothing does. So a weight on its own is
+ * that of a task on its turn, and of a cpu that was not asked to stop.
+ */
+enum turn_runs {
+	TURN_RUNS_STOPPING = 1 << 29,
+	TURN_RUNS_ON_CREDIT = 1 << 30,
+	TURN_RUNS_WEIGHT = TURN_RUNS_STOPPING - 1,
+};
+
 struct turns {
 	/* Runs on credit, turns that added to a credit, cpus asked to stop. */
 	u64 on_credit, consumed, interruptions;
@@ -64,6 +74,8 @@ struct turns {
 	struct turn_list ready, interrupted;
 	/* How many tasks are ready, and cpus stopping. */
 	u32 ready_count, stopping;
+	/* Of all cpus, for who looks for one: 16 to a cache line, without looking at tasks. */
+	u32 runs[POLICY_CPUS];
 	struct turn_cpu cpu[POLICY_CPUS];
 };
 

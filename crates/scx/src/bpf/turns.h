@@ -68,6 +68,11 @@ turns_fn struct turn_cpu __arena *turn_cpu(u32 cpu)
 	return &TURNS->cpu[cpu & (POLICY_CPUS - 1)];
 }
 
+turns_fn u32 __arena *turn_runs(u32 cpu)
+{
+	return &TURNS->runs[cpu & (POLICY_CPUS - 1)];
+}
+
 /* --- lists ----------------------------------------------------------------------------------- */
 
 turns_fn void turn_append(struct turn_list __arena *list, u32 id)
@@ -254,10 +259,10 @@ policy_fn u32 turns_needs_cpu(u32 id)
 	if (cpus_left == 1)
 		return false;
 	bpf_for(i, 0, TURNS->cpus) {
-		u32 running = turn_cpu(i)->running;
+		u32 weight = *turn_runs(i) & TURN_RUNS_WEIGHT;
 
-		if (running != NIL && TURN(running)->weight > own) {
-			heavier += TURN(running)->weight;
+		if (weight > own) {
+			heavier += weight;
 			cpus_left--;
 		}
 	}
@@ -278,6 +283,7 @@ turns_fn u32 turns_start_on_credit(u32 cpu, u32 id)
 	turn->state = TURN_ON_CREDIT;
 	turn->cpu = cpu;
 	turn_cpu(cpu)->running = id;
+	*turn_runs(cpu) = turn->weight | TURN_RUNS_ON_CREDIT;
 	TURNS->on_credit++;
 	return id;
 }
@@ -290,6 +296,7 @@ turns_fn u32 turns_start(u32 cpu, u32 id)
 	turn->run_ns = turn->turn_ns;
 	turn->state = TURN_ON;
 	turn_cpu(cpu)->running = id;
+	*turn_runs(cpu) = turn->weight;
 	return id;
 }
 
@@ -431,6 +438,8 @@ turns_fn void turns_set_weight(u32 id, u32 weight)
 
 	if (uses_turns() && turn->place != TURN_OUT)
 		TURNS->queued_weight += (u64)weight - turn->weight;
+	if (*turn_runs(turn->cpu) && turn_cpu(turn->cpu)->running == id)
+		*turn_runs(turn->cpu) += weight - turn->weight;
 	turn->weight = weight;
 	policy_set_weight(id, weight);
 }
@@ -517,6 +526,7 @@ turns_fn void turns_charge(u32 id, u64 used_ns)
 	}
 	policy_assert(turn_cpu(turn->cpu)->running == id);
 	turn_cpu(turn->cpu)->running = NIL;
+	*turn_runs(turn->cpu) = 0;
 	if (turn->state == TURN_ON_CREDIT) {
 		turns_charge_credit(turn, id, used_ns);
 		return;
@@ -566,23 +576,22 @@ turns_fn bool turns_is_stopping(u32 cpu)
  */
 policy_fn u32 turns_interrupt(void)
 {
-	u32 victim = NIL, i;
-	u64 least = 1ULL << 32;
+	u32 victim = NIL, least = TURN_RUNS_STOPPING, i;
 
 	if (!uses_turns() || TURNS->ready_count <= TURNS->stopping)
 		return NIL;
 	bpf_for(i, 0, TURNS->cpus) {
-		u32 running = turn_cpu(i)->running;
+		u32 runs = *turn_runs(i);
 
-		if (turn_cpu(i)->stopping || running == NIL || TURN(running)->state != TURN_ON ||
-		    TURN(running)->weight >= least)
+		if (!runs || runs >= least)
 			continue;
-		least = TURN(running)->weight;
+		least = runs;
 		victim = i;
 	}
 	if (victim == NIL || turns_needs_cpu(turn_cpu(victim)->running))
 		return NIL;
 	turn_cpu(victim)->stopping = 1;
+	*turn_runs(victim) |= TURN_RUNS_STOPPING;
 	TURNS->stopping++;
 	TURNS->interruptions++;
 	return victim;
