@@ -20,7 +20,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::shell;
 use calibration::Calibration;
-use machine::{GDQ, GDQ_OF_PAPER, GR3, Load, Machine, Measured, POLICIES};
+use machine::{GDQ, GDQ_LONG, GDQ_OF_PAPER, GR3, Load, Machine, Measured, POLICIES, Policy};
 use model::Cycle;
 use prorata_plot::{Axis, Lines, Series};
 
@@ -34,6 +34,8 @@ mod trace;
 const DECISIONS: u32 = 4096;
 /// … at least so many: tasks have been everywhere by then.
 const LEAST_DECISIONS_EACH: u32 = 24;
+/// On each cpu, where nobody sleeps.
+const HOGS: u32 = 4;
 /// In the figure of the paper.
 const PAPER_CPUS: [u32; 2] = [2, 8];
 const PAPER_TASKS: [u32; 5] = [10, 30, 100, 300, 1000];
@@ -75,18 +77,23 @@ impl Args {
         }
         let machine = Machine::new(shell::workspace().join("target/scaling-programs"))?;
         let calibration = self.calibrate(&machine)?;
-        let counted = self.count(&machine)?;
+        let mix = self.count(&machine, &POLICIES, Load::mix)?;
+        let hogs = self.count(&machine, &[GR3, GDQ, GDQ_LONG], |cpus, decisions, seed| {
+            Load::hogs(cpus, HOGS * cpus, decisions, seed)
+        })?;
         let paper = self.count_as_in_paper(&machine)?;
-        print!("{}", table(&counted));
+        let all = [&mix[..], &hogs[..]].concat();
+        print!("{}", table(&all));
         println!("\n{}", told(&calibration));
-        print!("\n{}", table_of_model(&counted, calibration));
-        println!("\n{}", crossing(&counted, calibration));
+        print!("\n{}", table_of_model(&all, calibration));
+        println!("\n{}", crossing("Three hogs and a sleeper a cpu", &mix, calibration));
+        println!("{}", crossing("Four hogs of one weight a cpu", &hogs, calibration));
         let output = &self.output;
         fs::create_dir_all(output).with_context(|| output.display().to_string())?;
-        write(output, "counted.csv", &csv_of_counts(&counted)?)?;
-        write(output, "lines.csv", &csv_of_lines(&counted)?)?;
-        write(output, "model.csv", &csv_of_model(&counted, calibration)?)?;
-        write(output, "scaling.svg", &picture(&counted, &paper, calibration)?)?;
+        write(output, "counted.csv", &csv_of_counts(&all)?)?;
+        write(output, "lines.csv", &csv_of_lines(&all)?)?;
+        write(output, "model.csv", &csv_of_model(&all, calibration)?)?;
+        write(output, "scaling.svg", &picture(&mix, &paper, calibration)?)?;
         println!("\n{}: counted.csv, lines.csv, model.csv, scaling.svg", output.display());
         Ok(ExitCode::SUCCESS)
     }
@@ -98,13 +105,19 @@ impl Args {
         })
     }
 
-    fn count(&self, machine: &Machine) -> Result<Vec<Measured>> {
+    fn count(
+        &self,
+        machine: &Machine,
+        policies: &[Policy],
+        load: impl Fn(u32, u32, u64) -> Load,
+    ) -> Result<Vec<Measured>> {
         let mut counted = Vec::new();
         for &cpus in &self.cpus {
-            for policy in POLICIES {
-                eprintln!("xtask: {} on {cpus} cpus", policy.name);
-                let decisions = (DECISIONS / cpus).max(LEAST_DECISIONS_EACH);
-                counted.push(machine.measure(policy, Load::mix(cpus, decisions, self.seed))?);
+            let decisions = (DECISIONS / cpus).max(LEAST_DECISIONS_EACH);
+            let load = load(cpus, decisions, self.seed);
+            for &policy in policies {
+                eprintln!("xtask: {}: {} on {cpus} cpus", load.name, policy.name);
+                counted.push(machine.measure(policy, load)?);
             }
         }
         Ok(counted)
@@ -157,9 +170,9 @@ fn modelled(measured: &Measured, calibration: Calibration, run_ns: f64) -> Model
 // --- for people -------------------------------------------------------------------------------
 
 fn table(counted: &[Measured]) -> String {
-    let mut text = "Counted: three hogs and a sleeper a cpu, for each decision\n\
-                    cpus  policy        lines from  given up   of both with   lock   instructions\n\
-                    \u{20}                        others  by others  the lock held  taken  with it held\n"
+    let mut text = "Counted, for each decision: three hogs and a sleeper a cpu (mix), or four hogs\n\
+                    load  cpus  policy        lines from  given up   of both with   lock   instructions\n\
+                    \u{20}                              others  by others  the lock held  taken  with it held\n"
         .to_string();
     for measured in counted {
         let traffic = &measured.traffic;
@@ -167,8 +180,8 @@ fn table(counted: &[Measured]) -> String {
             [traffic.all.fetched, traffic.all.invalidated, traffic.held.moved(), traffic.locks]
                 .map(|count| measured.each(count));
         text += &format!(
-            "{:>4}  {:12} {fetched:>11.1} {invalidated:>10.1} {held:>14.1} {locks:>6.2} {:>13.0}\n",
-            measured.load.cpus, measured.policy, measured.held_instructions
+            "{:4}  {:>4}  {:12} {fetched:>11.1} {invalidated:>10.1} {held:>14.1} {locks:>6.2} {:>13.0}\n",
+            measured.load.name, measured.load.cpus, measured.policy, measured.held_instructions
         );
     }
     text
@@ -186,14 +199,15 @@ fn told(calibration: &Calibration) -> String {
 fn table_of_model(counted: &[Measured], calibration: Calibration) -> String {
     let mut text = format!(
         "Modelled: what a decision costs, and how many cpus keep the lock busy\n\
-         cpus  policy        as counted: ns     cpus   every {:.0} us: ns     cpus\n",
+         load  cpus  policy        as counted: ns     cpus   every {:.0} us: ns     cpus\n",
         SHORT_RUN_NS / 1e3
     );
     for measured in counted {
         let own = modelled(measured, calibration, measured.between_decisions_ns);
         let short = modelled(measured, calibration, SHORT_RUN_NS);
         text += &format!(
-            "{:>4}  {:12} {:>15.0} {:>8.0} {:>18.0} {:>8.0}\n",
+            "{:4}  {:>4}  {:12} {:>15.0} {:>8.0} {:>18.0} {:>8.0}\n",
+            measured.load.name,
             measured.load.cpus,
             measured.policy,
             own.decision_ns,
@@ -206,7 +220,7 @@ fn table_of_model(counted: &[Measured], calibration: Calibration) -> String {
 }
 
 /// From which number of cpus on gdq costs less than gr3, in the model.
-fn crossing(counted: &[Measured], calibration: Calibration) -> String {
+fn crossing(load: &str, counted: &[Measured], calibration: Calibration) -> String {
     let cost = |name: &str, run_ns: Option<f64>| -> BTreeMap<u32, f64> {
         let of_policy = counted.iter().filter(|measured| measured.policy == name);
         let point = |measured: &Measured| {
@@ -220,12 +234,12 @@ fn crossing(counted: &[Measured], calibration: Calibration) -> String {
         let cheaper = |cpus: &u32| gdq[cpus] < gr3[cpus];
         let from = gr3.keys().rev().take_while(|cpus| cheaper(cpus)).last();
         match from {
-            Some(cpus) => format!("{runs}: gdq costs less than gr3 from {cpus} cpus on"),
-            None => format!("{runs}: gdq does not come to cost less than gr3"),
+            Some(cpus) => format!("{runs} gdq costs less than gr3 from {cpus} cpus on"),
+            None => format!("{runs} gdq does not come to cost less than gr3"),
         }
     };
-    let short = format!("With a decision every {:.0} us", SHORT_RUN_NS / 1e3);
-    format!("{}\n{}", sentence(None, "As counted"), sentence(Some(SHORT_RUN_NS), &short))
+    let short = format!("with a decision every {:.0} us", SHORT_RUN_NS / 1e3);
+    format!("{load}: {}; {}", sentence(None, "as counted"), sentence(Some(SHORT_RUN_NS), &short))
 }
 
 // --- for programs -----------------------------------------------------------------------------
@@ -239,8 +253,14 @@ fn csv(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Result<String>
     Ok(String::from_utf8(writer.into_inner()?)?)
 }
 
+fn key(measured: &Measured) -> Vec<String> {
+    let load = measured.load;
+    vec![load.name.to_string(), measured.policy.to_string(), load.cpus.to_string()]
+}
+
 fn csv_of_counts(counted: &[Measured]) -> Result<String> {
     let head = [
+        "load",
         "policy",
         "cpus",
         "decisions",
@@ -254,7 +274,7 @@ fn csv_of_counts(counted: &[Measured]) -> Result<String> {
     ];
     let row = |measured: &Measured| {
         let traffic = &measured.traffic;
-        let mut row = vec![measured.policy.to_string(), measured.load.cpus.to_string()];
+        let mut row = key(measured);
         row.push(traffic.decisions.to_string());
         let counts = [
             traffic.all.fetched,
@@ -276,16 +296,17 @@ fn csv_of_lines(counted: &[Measured]) -> Result<String> {
     let rows = counted.iter().flat_map(|measured| {
         let moved = measured.traffic.by_name(&measured.names);
         moved.into_iter().map(|(name, count)| {
-            let cpus = measured.load.cpus.to_string();
-            let each = format!("{:.3}", measured.each(count));
-            vec![measured.policy.to_string(), cpus, name.to_string(), each]
+            let mut row = key(measured);
+            row.extend([name.to_string(), format!("{:.3}", measured.each(count))]);
+            row
         })
     });
-    csv(&["policy", "cpus", "lines_of", "moved"], rows)
+    csv(&["load", "policy", "cpus", "lines_of", "moved"], rows)
 }
 
 fn csv_of_model(counted: &[Measured], calibration: Calibration) -> Result<String> {
-    let head = ["policy", "cpus", "handover_ns", "run_ns", "held_ns", "decision_ns", "knee_cpus"];
+    let head =
+        ["load", "policy", "cpus", "handover_ns", "run_ns", "held_ns", "decision_ns", "knee_cpus"];
     let rows = counted.iter().flat_map(|measured| {
         let latencies = LATENCIES.map(|(factor, _)| factor * calibration.handover_ns);
         let runs = [measured.between_decisions_ns, SHORT_RUN_NS];
@@ -293,7 +314,7 @@ fn csv_of_model(counted: &[Measured], calibration: Calibration) -> Result<String
         points.map(move |(handover_ns, run_ns)| {
             let found = modelled(measured, Calibration { handover_ns, ..calibration }, run_ns);
             let numbers = [handover_ns, run_ns, found.cycle.held_ns, found.decision_ns];
-            let mut row = vec![measured.policy.to_string(), measured.load.cpus.to_string()];
+            let mut row = key(measured);
             row.extend(numbers.map(|ns| format!("{ns:.0}")));
             row.push(format!("{:.1}", found.cycle.knee_cpus()));
             row

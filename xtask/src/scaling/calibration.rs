@@ -9,10 +9,10 @@ use anyhow::{Context, Result, ensure};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Times that a line goes there and back in a round.
-const TRIPS: u32 = 100_000;
+/// Times that a line goes there and back in a round: less than a millisecond, to be seldom interrupted.
+const TRIPS: u32 = 5_000;
 /// The round that was disturbed least counts.
-const ROUNDS: usize = 20;
+const ROUNDS: usize = 100;
 
 /// In nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]

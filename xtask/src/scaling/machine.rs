@@ -53,15 +53,17 @@ impl Policy {
 
 pub(crate) const GR3: Policy = Policy::new("gr3", "gr3");
 pub(crate) const GDQ: Policy = Policy::gdq("gdq", Interval::Quanta(1));
+/// More quanta in an interval than there are cpus, so that they seldom look around at a time.
+pub(crate) const GDQ_LONG: Policy = Policy::gdq("gdq, T = 2P", Interval::QuantaEachCpu(2));
 /// As in the papers' figures.
 pub(crate) const GDQ_OF_PAPER: Policy = Policy::gdq("gdq, T = 20", Interval::Quanta(20));
 
-/// All of them as they are by default, and gdq with more quanta in an interval than there are cpus.
+/// All of them as they are by default, and gdq as the paper would have it.
 pub(crate) const POLICIES: [Policy; 6] = [
     GR3,
     Policy::new("vtrr", "vtrr"),
     GDQ,
-    Policy::gdq("gdq, T = 2P", Interval::QuantaEachCpu(2)),
+    GDQ_LONG,
     Policy::new("dfs-fa", "dfs_fa"),
     Policy::new("wfq", "wfq"),
 ];
@@ -69,6 +71,7 @@ pub(crate) const POLICIES: [Policy; 6] = [
 /// What runs on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Load {
+    pub(crate) name: &'static str,
     pub(crate) cpus: u32,
     pub(crate) hogs: u32,
     pub(crate) sleepers: u32,
@@ -82,16 +85,16 @@ pub(crate) struct Load {
 impl Load {
     /// Three hogs and a sleeper a cpu, of nice values from −5 to 10.
     pub(crate) fn mix(cpus: u32, decisions: u32, seed: u64) -> Load {
-        Load { cpus, hogs: 3 * cpus, sleepers: cpus, nices: 16, decisions, seed }
+        Load { name: "mix", cpus, hogs: 3 * cpus, sleepers: cpus, nices: 16, decisions, seed }
     }
 
     /// So many tasks of one weight that always run.
     pub(crate) fn hogs(cpus: u32, tasks: u32, decisions: u32, seed: u64) -> Load {
-        Load { cpus, hogs: tasks, sleepers: 0, nices: 1, decisions, seed }
+        Load { name: "hogs", cpus, hogs: tasks, sleepers: 0, nices: 1, decisions, seed }
     }
 
     fn arguments(self, policy: Policy) -> Vec<String> {
-        let Load { cpus, hogs, sleepers, nices, decisions, seed } = self;
+        let Load { name: _, cpus, hogs, sleepers, nices, decisions, seed } = self;
         let counts = [cpus, hogs, sleepers, nices, decisions].map(|count| count.to_string());
         let rest = [seed.to_string(), QUANTUM_NS.to_string()];
         let options = policy.options(cpus).into_iter().map(|option| option.to_string());
@@ -167,7 +170,7 @@ impl Machine {
 
     /// What an instruction takes when one real cpu does all of it, and finds its lines in its cache.
     pub(crate) fn instruction_ns(&self) -> Result<f64> {
-        let load = Load::mix(2, 100_000, 1);
+        let load = Load::mix(2, 20_000, 1);
         let program = self.build(GR3, Build::Plain)?;
         let mut plain = Command::new(program);
         plain.args(load.arguments(GR3)).stderr(Stdio::null());
