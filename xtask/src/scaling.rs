@@ -219,7 +219,7 @@ fn table_of_model(counted: &[Measured], calibration: Calibration) -> String {
     text
 }
 
-/// From which number of cpus on gdq costs less than gr3, in the model.
+/// Where gdq costs less than gr3, in the model.
 fn crossing(load: &str, counted: &[Measured], calibration: Calibration) -> String {
     let cost = |name: &str, run_ns: Option<f64>| -> BTreeMap<u32, f64> {
         let of_policy = counted.iter().filter(|measured| measured.policy == name);
@@ -229,17 +229,18 @@ fn crossing(load: &str, counted: &[Measured], calibration: Calibration) -> Strin
         };
         of_policy.map(point).collect()
     };
-    let sentence = |run_ns: Option<f64>, runs: &str| {
+    let cheaper = |run_ns: Option<f64>| {
         let (gr3, gdq) = (cost(GR3.name, run_ns), cost(GDQ.name, run_ns));
-        let cheaper = |cpus: &u32| gdq[cpus] < gr3[cpus];
-        let from = gr3.keys().rev().take_while(|cpus| cheaper(cpus)).last();
-        match from {
-            Some(cpus) => format!("{runs} gdq costs less than gr3 from {cpus} cpus on"),
-            None => format!("{runs} gdq does not come to cost less than gr3"),
-        }
+        let on: Vec<String> =
+            gr3.keys().filter(|cpus| gdq[cpus] < gr3[cpus]).map(u32::to_string).collect();
+        if on.is_empty() { "no number of cpus".to_string() } else { on.join(", ") + " cpus" }
     };
-    let short = format!("with a decision every {:.0} us", SHORT_RUN_NS / 1e3);
-    format!("{load}: {}; {}", sentence(None, "as counted"), sentence(Some(SHORT_RUN_NS), &short))
+    format!(
+        "{load}: gdq costs less than gr3 on {}; with a decision every {:.0} us on {}",
+        cheaper(None),
+        SHORT_RUN_NS / 1e3,
+        cheaper(Some(SHORT_RUN_NS))
+    )
 }
 
 // --- for programs -----------------------------------------------------------------------------

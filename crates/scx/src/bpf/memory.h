@@ -14,7 +14,7 @@
  * a bounds check, where looking a pid up would cost 200 instructions and fail for exiting tasks.
  *
  * One lock guards all of it (lock.h). Known limit: on machines with many cpus and short quanta it is
- * the bottleneck (a decision holds it for less than a microsecond).
+ * the bottleneck (the README tells from where on).
  */
 #ifndef PRORATA_MEMORY_H
 #define PRORATA_MEMORY_H
