@@ -172,7 +172,8 @@ fn modelled(measured: &Measured, calibration: Calibration, run_ns: f64) -> Model
 fn table(counted: &[Measured]) -> String {
     let mut text = "Counted, for each decision: three hogs and a sleeper a cpu (mix), or four hogs\n\
                     load  cpus  policy        lines from  given up   of both with   lock   instructions\n\
-                    \u{20}                              others  by others  the lock held  taken  with it held\n"
+                    \u{20}                              others  by others  the lock held  taken  with it \
+                    held\n"
         .to_string();
     for measured in counted {
         let traffic = &measured.traffic;
