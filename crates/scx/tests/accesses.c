@@ -96,6 +96,26 @@ void __tsan_func_exit(void) {}
 void __tsan_read_range(void *address, size_t bytes) { touch(address, bytes, LOAD); }
 void __tsan_write_range(void *address, size_t bytes) { touch(address, bytes, STORE); }
 
+void *__tsan_memset(void *to, int value, size_t bytes)
+{
+	touch(to, bytes, STORE);
+	return memset(to, value, bytes);
+}
+
+void *__tsan_memcpy(void *to, const void *from, size_t bytes)
+{
+	touch(from, bytes, LOAD);
+	touch(to, bytes, STORE);
+	return memcpy(to, from, bytes);
+}
+
+void *__tsan_memmove(void *to, const void *from, size_t bytes)
+{
+	touch(from, bytes, LOAD);
+	touch(to, bytes, STORE);
+	return memmove(to, from, bytes);
+}
+
 #define ACCESS(bytes) \
 	void __tsan_read##bytes(void *address) { touch(address, bytes, LOAD); } \
 	void __tsan_write##bytes(void *address) { touch(address, bytes, STORE); } \
