@@ -31,6 +31,8 @@ pub(crate) struct Args {
 #[derive(Clone, Serialize, Deserialize)]
 struct Stamp {
     commit: String,
+    /// The trees of [`SOURCES`] in that commit: they stay what they are when a history is written anew.
+    sources: Vec<String>,
     processor: String,
     /// Elapsed, and of processor time.
     seconds: f64,
@@ -68,10 +70,11 @@ impl Args {
         let report: serde_json::Value = serde_json::from_str(&shell::output(&mut command)?)?;
         let seconds = |key: &str| {
             let seconds = report[key].as_f64().with_context(|| format!("{name} tells no {key}"));
-            seconds.map(|seconds| (seconds * 10.0).round() / 10.0)
+            seconds.map(|seconds| (seconds * 1000.0).round() / 1000.0)
         };
         Ok(Stamp {
             commit: git(&["rev-parse", "HEAD"])?,
+            sources: sources()?,
             processor: processor()?,
             seconds: seconds("seconds")?,
             cpu_seconds: seconds("cpu_seconds")?,
@@ -111,7 +114,7 @@ impl std::fmt::Display for Age {
         }
         match stamp {
             Some(Stamp { processor, seconds, cpu_seconds, .. }) => {
-                write!(f, "  {cpu_seconds:>8.1} s of cpu in {seconds:.1} s on {processor}")
+                write!(f, "  {cpu_seconds:>8.3} s of cpu in {seconds:.3} s on {processor}")
             }
             None => write!(f, "  without a stamp"),
         }
@@ -120,16 +123,25 @@ impl std::fmt::Display for Age {
 
 fn ages() -> Result<Vec<Age>> {
     let stamps = read()?;
-    figures()?.into_iter().map(|name| age(name, &stamps)).collect()
+    let current = sources()?;
+    figures()?.into_iter().map(|name| age(name, &stamps, &current)).collect()
+}
+
+/// The trees of [`SOURCES`] as they are committed.
+fn sources() -> Result<Vec<String>> {
+    SOURCES.iter().map(|directory| git(&["rev-parse", &format!("HEAD:{directory}")])).collect()
 }
 
 /// A figure without a stamp is of the commit that brought its data, or of an earlier one.
-fn age(name: String, stamps: &Stamps) -> Result<Age> {
+fn age(name: String, stamps: &Stamps, current: &[String]) -> Result<Age> {
     let stamp = stamps.get(&name).cloned();
     let commit = match &stamp {
         Some(stamp) => stamp.commit.clone(),
         None => git(&["log", "-1", "--format=%H", "--", &format!("figures/{name}.json")])?,
     };
+    if stamp.as_ref().is_some_and(|stamp| stamp.sources == current) {
+        return Ok(Age { name, commit, commits: Some(0), stamp });
+    }
     let since = format!("{commit}..HEAD");
     let count = git(&[&["rev-list", "--count", &since, "--"], &SOURCES[..]].concat());
     let commits = count.ok().and_then(|count| count.parse().ok());
