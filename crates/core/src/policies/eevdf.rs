@@ -27,7 +27,8 @@
 //! *Deviations.* Exact: V is the fraction Σφ·S/Σφ of whole nanoseconds of service, where Linux
 //! divides in fixed point. A decision is made once a quantum and takes the best task then; Linux lets
 //! the current task finish its slice unless wake-up preemption says otherwise (`RUN_TO_PARITY`). One
-//! queue for one cpu, without load balancing and without the group hierarchy.
+//! queue for one cpu, without load balancing and without the group hierarchy: `linux-6.18` and `linux-7.3`
+//! ([`linux_eevdf`](super::linux_eevdf)) have these.
 //!
 //! *Cost*: O(log N); two heaps (eligible tasks by D, the others by S) instead of an augmented tree. V
 //! seldom goes back, only when a task leaves; tasks that it leaves behind are found when they come up.
