@@ -10,6 +10,8 @@ mod tree;
 /// Groups that a table shows.
 const MAX_GROUPS: usize = 40;
 const NAME: usize = 20;
+/// Of a policy: as wide as the longest name of the registry.
+const COLUMN: usize = 11;
 
 /// What stands below the tables if a group is marked in them.
 const MARK: &str = "* waits for other tasks: it asks for work when it does so in the \
@@ -330,20 +332,20 @@ fn matrix(
 ) {
     let _ = write!(out, "\n{title}\n{:NAME$} {:>6} {:>10}", "group", "tasks", "weight");
     if ideal.is_some() {
-        let _ = write!(out, " {:>9}", "ideal");
+        let _ = write!(out, " {:>COLUMN$}", "ideal");
     }
     for (policy, _) in done {
-        let _ = write!(out, " {:>9}", policy.chars().take(9).collect::<String>());
+        let _ = write!(out, " {:>COLUMN$}", policy.chars().take(COLUMN).collect::<String>());
     }
     let groups = done.first().map_or(0, |(_, outcome)| outcome.groups.len());
     for index in 0..groups.min(MAX_GROUPS) {
         let group = &done[0].1.groups[index];
         let _ = write!(out, "\n{} {:>6} {:>10}", fit(&label(group)), group.tasks, group.weight);
         if let Some(ideal) = ideal {
-            let _ = write!(out, " {:>9}", ideal(group));
+            let _ = write!(out, " {:>COLUMN$}", ideal(group));
         }
         for (_, outcome) in done {
-            let _ = write!(out, " {:>9}", cell(&outcome.groups[index]));
+            let _ = write!(out, " {:>COLUMN$}", cell(&outcome.groups[index]));
         }
     }
     out.push('\n');
