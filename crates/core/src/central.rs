@@ -19,20 +19,15 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::policies::{self, BuildError};
-use crate::policy::{CpuId, Nanos, Policy, Setup, Sleepers, TaskId, Weight};
+use crate::policy::{CpuId, Nanos, Policy, Setup, TaskId, Weight};
 use crate::weights::{self, Cap};
 
 /// Builds the policy that `spec` names, as [`policies::build`] does; one that schedules one cpu
-/// only serves several as [`Central`]. Nothing is corrected, as nothing is in the kernel.
+/// only serves several as [`Central`].
 ///
 /// # Errors
 /// When there is no such policy or option, or a value is not acceptable.
 pub fn build(spec: &str, setup: &Setup) -> Result<Box<dyn Policy + Send>, BuildError> {
-    let sleepers = match setup.sleepers {
-        Sleepers::Corrected => Sleepers::Paper,
-        as_in_kernel => as_in_kernel,
-    };
-    let setup = &Setup { sleepers, ..*setup };
     policies::build_with(spec, setup, |one_cpu| Ok(Box::new(Central::new(one_cpu, setup))))
 }
 

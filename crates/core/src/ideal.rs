@@ -393,40 +393,40 @@ impl ServiceErrors {
         self.readjust();
     }
 
-    /// The runnable tasks that are not capped share `error` in proportion to their weights, if there are
-    /// any.
-    pub(crate) fn share(&mut self, error: ServiceError) {
+    /// The runnable tasks that are not capped share an error of `error_ns` in proportion to their weights, if
+    /// there are any.
+    pub(crate) fn share(&mut self, error_ns: i64) {
         self.settle(self.now_ns);
         if self.shared.cpus > 0 {
-            let each = error.0 / i128::from(self.shared.weight);
+            let each = (i128::from(error_ns) << 64) / i128::from(self.shared.weight);
             self.virtual_since = self.virtual_since.wrapping_add_signed(-each);
             self.virtual_now = self.virtual_since;
         }
     }
 
-    /// `task`, which is behind, is not runnable any more, and is behind by no more than `kept`: it had no use
-    /// for the rest. Those have it who would have received more without the task while that lasted.
-    #[allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)] // all are far below 2^127
-    pub(crate) fn block_behind(&mut self, task: TaskId, kept: ServiceError) {
-        let excess = (kept.0 - self.error_now(task).0).max(0) as u128;
+    /// `task`, which is behind, is not runnable any more, and is behind by no more than `kept_ns`, up to a
+    /// nanosecond: it had no use for the rest. Those have it who would have received more without the task
+    /// while that lasted.
+    pub(crate) fn block_behind(&mut self, task: TaskId, kept_ns: Nanos) {
+        let kept = -ServiceError::from_ns(kept_ns.cast_signed()).0;
+        let excess_ns = ServiceError(kept - self.error_now(task).0).floor_ns().max(0);
         let Shared { cpus, weight } = self.shared;
-        let part_of = |of: Weight| u128::from(of.get()) * u128::from(cpus);
+        let part_of = |of: Weight| u64::from(of.get()) * cpus;
         let known = self.tasks[task.index()];
-        let lasted = match known.mode() {
-            Mode::Capped => excess,
-            _ => scaled(excess, u128::from(weight), part_of(known.weight())),
+        let lasted_ns = match known.mode() {
+            Mode::Capped => excess_ns,
+            _ => scaled(excess_ns, weight, part_of(known.weight())),
         };
         self.block(task, self.now_ns);
-        self.tasks[task.index()].line += excess as i128;
-        let mut rest = excess;
+        self.tasks[task.index()].line += ServiceError::from_ns(excess_ns).0;
+        let mut rest_ns = excess_ns;
         for &other in self.recapped.iter().flatten() {
             let known = &mut self.tasks[other.index()];
-            let had = scaled(lasted, part_of(known.weight()), u128::from(weight));
-            let more = rest.min(lasted.saturating_sub(had));
-            known.line = known.line.wrapping_sub(more as i128);
-            rest -= more;
+            let more_ns = lasted_ns - scaled(lasted_ns, part_of(known.weight()), weight);
+            known.line = known.line.wrapping_sub(ServiceError::from_ns(more_ns).0);
+            rest_ns -= more_ns;
         }
-        self.share(ServiceError(-(rest as i128)));
+        self.share(-rest_ns);
     }
 
     /// True if `task` is runnable and entitled to a whole cpu.
@@ -456,12 +456,14 @@ impl ServiceErrors {
     }
 
     /// V, and [`BIAS`], when the error of `task`, which is runnable and not capped, is 0 if it receives
-    /// nothing.
+    /// nothing; the error is rounded up to a nanosecond.
     #[allow(clippy::cast_sign_loss)] // at least 0
     pub(crate) fn virtual_end(&self, task: TaskId) -> u128 {
         let weight = u128::from(self.tasks[task.index()].weight().get());
-        let error = self.error_now(task).0.max(0) as u128;
-        self.virtual_now.wrapping_add(error.div_ceil(weight)).wrapping_add(BIAS)
+        let error_ns =
+            ServiceError(self.error_now(task).0.max(0) + i128::from(u64::MAX)).floor_ns();
+        let ahead = ((error_ns as u128) << 64).div_ceil(weight);
+        self.virtual_now.wrapping_add(ahead).wrapping_add(BIAS)
     }
 
     /// When V and [`BIAS`] are `end` at the present rates, rounded up; not before the latest time asked for.
@@ -710,10 +712,14 @@ fn ratio(numerator: u128, denominator: u64) -> u128 {
     (whole << 64) + (u128::from(rest) << 64) / u128::from(denominator)
 }
 
-/// ⌊a·b/c⌋ where b·c is below 2^128, or 2^128 − 1 if that is more.
-fn scaled(a: u128, b: u128, c: u128) -> u128 {
-    (a / c).saturating_mul(b).saturating_add(a % c * b / c)
+/// ⌊a·b/c⌋, at most [`LONGEST_NS`]; `a` is at least 0.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most 2^62
+fn scaled(a: i64, b: u64, c: u64) -> i64 {
+    (a as u128 * u128::from(b) / u128::from(c)).min(LONGEST_NS) as i64
 }
+
+/// No time that is reckoned with is longer: a century and a half.
+const LONGEST_NS: u128 = 1 << 62;
 
 /// A policy with the service errors of its tasks beside it.
 #[derive(Clone, Debug)]

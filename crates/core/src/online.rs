@@ -83,7 +83,7 @@ impl Online {
         let feasible = self.ends.peek().map(|(task, &end)| (task, self.errors.time_of(end)));
         let capped = self.errors.capped().iter().filter(|task| self.ahead[task.index()]);
         let capped = capped.map(|&task| (task, self.errors.end_of_capped(task)));
-        capped.chain(feasible).min_by_key(|&(_, at_ns)| at_ns)
+        capped.chain(feasible).min_by_key(|&(task, at_ns)| (at_ns, task))
     }
 
     /// `task`, which was ahead, is asleep. (What rounding the time of its end up has given it too much is the
@@ -91,7 +91,7 @@ impl Online {
     fn leave(&mut self, task: TaskId) {
         self.ahead[task.index()] = false;
         self.ends.remove(task);
-        self.errors.block_behind(task, ServiceError::from_ns(0));
+        self.errors.block_behind(task, 0);
         self.follow_caps();
     }
 
@@ -117,16 +117,14 @@ impl Online {
 
     /// `task` sleeps from now on.
     pub(crate) fn block(&mut self, task: TaskId) {
-        let error = self.errors.error_now(task);
-        if error > ServiceError::from_ns(0) {
+        if self.errors.error_now(task) > ServiceError::from_ns(0) {
             self.ahead[task.index()] = true;
             if !self.errors.is_capped(task) {
                 self.ends.insert(task, self.errors.virtual_end(task));
             }
             return;
         }
-        let kept = error.max(ServiceError::from_ns(-self.kept_ns.cast_signed()));
-        self.errors.block_behind(task, kept);
+        self.errors.block_behind(task, self.kept_ns);
         self.follow_caps();
     }
 
@@ -153,7 +151,7 @@ impl Online {
         self.errors.charge(task, used_ns, now_ns);
         let lost_ns = elapsed_ns.cast_signed() - used_ns.cast_signed();
         if lost_ns != 0 {
-            self.errors.share(ServiceError::from_ns(lost_ns));
+            self.errors.share(lost_ns);
         }
     }
 
@@ -272,7 +270,7 @@ mod tests {
                 errors: [0.0; TASKS],
             };
             let mut now_ns = 0;
-            for event in events {
+            for (allowed, event) in (1u32..).zip(events) {
                 match event {
                     Event::Pass(elapsed_ns) => {
                         now_ns += elapsed_ns;
@@ -304,7 +302,11 @@ mod tests {
                 for task in 0..TASKS {
                     let error = online.errors.error_now(id(task)).in_ns();
                     let expected = naive.errors[task];
-                    prop_assert!((error - expected).abs() < 0.5, "task {task}: {error}, not {expected}");
+                    // What nobody had a use for is shared up to a nanosecond.
+                    prop_assert!(
+                        (error - expected).abs() < f64::from(allowed),
+                        "task {task}: {error}, not {expected}"
+                    );
                 }
             }
         }

@@ -13,7 +13,10 @@ use anyhow::Result;
 use libbpf_rs::OpenObject;
 use scx_utils::UserExitInfo;
 
-use crate::bpf_intf::{policy_limits_POLICY_OPTIONS, weight_call};
+use crate::bpf_intf::{
+    policy_limits_POLICY_OPTIONS, sleepers_SLEEPERS_CORRECTED, sleepers_SLEEPERS_PAPER,
+    sleepers_SLEEPERS_TURNS, weight_call,
+};
 use crate::options::Options;
 use crate::shared::Memory;
 
@@ -120,8 +123,8 @@ struct Choice {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
     name: &'static str,
-    /// Tasks that sleep use their turns when they wake; else they are treated as in the papers.
-    pub(crate) sleepers_use_turns: bool,
+    /// What becomes of tasks that sleep.
+    pub(crate) sleepers: Sleepers,
     /// By their places in [`WITH_OPTIONS`].
     pub(crate) options: [u32; OPTIONS],
 }
@@ -129,8 +132,7 @@ pub(crate) struct Spec {
 /// As `--policy` takes it, with every option, since defaults differ from the core library's.
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sleepers = if self.sleepers_use_turns { TURNS } else { PAPER };
-        write!(f, "{}:{SLEEPERS}={sleepers}", self.name)?;
+        write!(f, "{}:{SLEEPERS}={}", self.name, self.sleepers.name())?;
         choices(self.name)
             .iter()
             .zip(self.options)
@@ -138,10 +140,45 @@ impl fmt::Display for Spec {
     }
 }
 
-/// An option of every policy, and its values.
+/// An option of every policy.
 const SLEEPERS: &str = "sleepers";
-const TURNS: &str = "turns";
-const PAPER: &str = "paper";
+
+/// What becomes of tasks that sleep, as the core library has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sleepers {
+    Paper,
+    Turns,
+    Corrected,
+}
+
+impl Sleepers {
+    const ALL: [Sleepers; 3] = [Sleepers::Corrected, Sleepers::Turns, Sleepers::Paper];
+
+    fn name(self) -> &'static str {
+        match self {
+            Sleepers::Paper => "paper",
+            Sleepers::Turns => "turns",
+            Sleepers::Corrected => "corrected",
+        }
+    }
+
+    /// What `value` names, if it names any.
+    fn parse(value: &str) -> Result<Sleepers, String> {
+        Sleepers::ALL.into_iter().find(|sleepers| sleepers.name() == value).ok_or_else(|| {
+            let names = Sleepers::ALL.map(Sleepers::name).join(", ");
+            format!("option '{SLEEPERS}' takes one of {names}, not '{value}'")
+        })
+    }
+
+    /// As the scheduler's constants have it.
+    pub(crate) fn constant(self) -> u32 {
+        match self {
+            Sleepers::Paper => sleepers_SLEEPERS_PAPER,
+            Sleepers::Turns => sleepers_SLEEPERS_TURNS,
+            Sleepers::Corrected => sleepers_SLEEPERS_CORRECTED,
+        }
+    }
+}
 
 /// The options of a policy.
 fn choices(name: &str) -> &'static [Choice] {
@@ -157,14 +194,11 @@ pub(crate) fn parse(text: &str) -> Result<Spec, String> {
     let choices = choices(name);
     let mut options = [0; OPTIONS];
     options.iter_mut().zip(choices).for_each(|(option, choice)| *option = choice.default);
-    let mut sleepers_use_turns = true;
+    let mut sleepers = Sleepers::Turns;
     for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
         let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
         if key == SLEEPERS {
-            if ![TURNS, PAPER].contains(&value) {
-                return Err(format!("option '{key}' takes {TURNS} or {PAPER}, not '{value}'"));
-            }
-            sleepers_use_turns = value == TURNS;
+            sleepers = Sleepers::parse(value)?;
             continue;
         }
         let Some(at) = choices.iter().position(|choice| choice.key == key) else {
@@ -179,7 +213,7 @@ pub(crate) fn parse(text: &str) -> Result<Spec, String> {
                 format!("option '{key}' takes a number from {least} to {most}, not '{value}'")
             })?;
     }
-    Ok(Spec { name, sleepers_use_turns, options })
+    Ok(Spec { name, sleepers, options })
 }
 
 #[cfg(test)]
@@ -192,7 +226,9 @@ mod tests {
         assert_eq!(parse("gdq:delta=0,t=7").unwrap().options, [7, 0]);
         assert_eq!(parse("gdq:t=7").unwrap().to_string(), "gdq:sleepers=turns,t=7,delta=4");
         assert_eq!(parse("gr3").unwrap().to_string(), "gr3:sleepers=turns");
-        assert_eq!(parse("gr3:sleepers=paper").unwrap().to_string(), "gr3:sleepers=paper");
+        for spec in ["gr3:sleepers=paper", "vtrr:sleepers=corrected"] {
+            assert_eq!(parse(spec).unwrap().to_string(), spec);
+        }
         for wrong in [
             "gdqq",
             "gr3:sleepers=",

@@ -46,7 +46,7 @@ impl<'a> Scheduler<'a> {
         constants.max_tasks = options.max_tasks;
         constants.loader = i32::try_from(std::process::id())?;
         constants.policy_options = options.policy.options;
-        constants.sleepers_use_turns = options.policy.sleepers_use_turns;
+        constants.sleepers = options.policy.sleepers.constant();
         constants.recording = options.record.is_some();
         constants.cpus_possible = u32::try_from(libbpf_rs::num_possible_cpus()?)?;
         constants.unscheduled_since_ns = heritage.map_or(0, |before| before.unloaded_ns);

@@ -2,7 +2,8 @@
 //!
 //! Each policy header is compiled natively under the address and undefined-behaviour sanitizers
 //! (`replay.c`) and fed random legal calls; the Rust policy of the same name gets the same calls,
-//! and every decision must be the same: as the policy is, and with turns that tasks use when they wake.
+//! and every decision must be the same: as the policy is, with turns that tasks use when they wake, and with
+//! turns that are corrected.
 
 use std::fmt::Write as _;
 
@@ -97,7 +98,11 @@ impl Recorder {
     ) -> Recorder {
         let setup = Setup { sleepers, ..Setup::new(cpus, QUANTUM_NS) };
         let policy = central::build(name, &setup).expect("a policy");
-        let uses_turns = u8::from(sleepers == Sleepers::Turns);
+        let sleep = match sleepers {
+            Sleepers::Paper => 0,
+            Sleepers::Turns => 1,
+            Sleepers::Corrected => 2,
+        };
         Recorder {
             policy,
             states: vec![State::Unknown; tasks],
@@ -106,7 +111,7 @@ impl Recorder {
             picks: [2, 6, 12, 15][random.below(4)],
             random,
             now_ns: 0,
-            calls: format!("u {uses_turns}\ni {cpus} {QUANTUM_NS}\n"),
+            calls: format!("u {sleep}\ni {cpus} {QUANTUM_NS}\n"),
             decisions: Vec::new(),
         }
     }
@@ -249,7 +254,7 @@ impl Recorder {
 }
 
 /// Feeds `events` random calls, in histories of [`HISTORY`], to the kernel's `policy` and to that of
-/// the core library which it implements; in every other history tasks use turns when they wake.
+/// the core library which it implements: as it is, with turns that tasks use when they wake, and corrected.
 fn compare(policy: &str, core: &str, events: usize) {
     compare_with_options(policy, &[], core, events);
 }
@@ -270,7 +275,11 @@ fn compile(policy: &str) -> std::path::PathBuf {
 }
 
 fn sleepers(seed: u64) -> Sleepers {
-    if seed.is_multiple_of(2) { Sleepers::Paper } else { Sleepers::Turns }
+    match seed % 3 {
+        0 => Sleepers::Paper,
+        1 => Sleepers::Turns,
+        _ => Sleepers::Corrected,
+    }
 }
 
 impl Recorder {
@@ -354,7 +363,7 @@ fn at_size(cpus: usize, tasks: usize, events: usize, weights: &[Weights]) {
     ];
     for (policy, core, options) in policies {
         let program = compile(policy);
-        for (seed, &weights) in (0..).zip(weights.iter().flat_map(|weights| [weights; 2])) {
+        for (seed, &weights) in (0..).zip(weights.iter().flat_map(|weights| [weights; 3])) {
             let random = Random(seed);
             let mut recorder = Recorder::sized(core, sleepers(seed), cpus, tasks, weights, random);
             recorder.populate();

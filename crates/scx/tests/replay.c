@@ -4,7 +4,7 @@
  * prints every decision.
  *
  *   o INDEX VALUE          policy_option, before all others
- *   u 1                    tasks that sleep use their turns, before all others but that
+ *   u 1, u 2               tasks that sleep use their turns; turns are corrected; before all others but that
  *   i CPUS QUANTUM_NS      init, before all others but these
  *   a TASK WEIGHT          add          r TASK           remove
  *   s TASK WEIGHT          set_weight   w TASK           wake
@@ -21,11 +21,12 @@
 
 static u64 replay_now_ns, replay_quantum_ns;
 static u32 replay_options[POLICY_OPTIONS];
-static bool replay_turns;
+static u32 replay_sleepers = SLEEPERS_PAPER;
 
 static inline u64 now_ns(void) { return replay_now_ns; }
 static inline u64 quantum_ns(void) { return replay_quantum_ns; }
-static inline bool uses_turns(void) { return replay_turns; }
+static inline bool uses_turns(void) { return replay_sleepers != SLEEPERS_PAPER; }
+static inline bool corrects_turns(void) { return replay_sleepers == SLEEPERS_CORRECTED; }
 static inline void turns_left(u32 task) { (void)task; }
 static inline void turns_joined(u32 task) { (void)task; }
 static inline u32 policy_option(u32 index) { return replay_options[index]; }
@@ -42,6 +43,10 @@ static struct turn replay_turn[POLICY_TASKS];
 static struct turns replay_turns_state;
 #define TURN(id) (&replay_turn[id])
 #define TURNS (&replay_turns_state)
+#define ONLINE (&replay_online)
+#define ONLINE_MEMORY static struct online replay_online;
+#define CORRECTED (&replay_corrected)
+#define CORRECTED_MEMORY static struct corrected replay_corrected;
 
 #include "../src/bpf/turns.h"
 
@@ -63,7 +68,7 @@ static void call(char verb, u64 first, u64 second)
 		replay_quantum_ns = second;
 		turns_init((u32)first);
 		break;
-	case 'u': replay_turns = first; break;
+	case 'u': replay_sleepers = (u32)first; break;
 	case 'a': turns_add(task, (u32)second); break;
 	case 'r': turns_remove(task); break;
 	case 's': turns_set_weight(task, (u32)second); break;

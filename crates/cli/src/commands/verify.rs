@@ -328,7 +328,7 @@ fn build(policy: &str, cpus: usize, quantum_ns: Nanos) -> Result<Box<dyn Policy 
         Some(options) => &format!("mfq{options}"),
         None => policy,
     };
-    Ok(central::build(policy, &Setup::new(cpus, quantum_ns))?)
+    Ok(central::build(policy, &Setup::new(cpus, quantum_ns).as_in_papers())?)
 }
 
 fn number(word: &str) -> Result<u32> {

@@ -413,6 +413,14 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 	bound = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*bound)), NUMA_NO_NODE, 0);
 	if (!shared || !state || !slots || !tree || !bound)
 		return -ENOMEM;
+	if (corrects_turns()) {
+		online = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*online)),
+					       NUMA_NO_NODE, 0);
+		corrected = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*corrected)),
+						  NUMA_NO_NODE, 0);
+		if (!online || !corrected)
+			return -ENOMEM;
+	}
 	if (recording) {
 		events = bpf_arena_alloc_pages(&arena, NULL,
 					       pages_of(sizeof(*events) * RECORD_EVENTS),

@@ -6,6 +6,7 @@
  *   state   ──  the policy's                       (struct policy_state)
  *   slots   ──  one per task, numbered 0, 1, 2 …   (struct slot)
  *   bound   ──  the masks of cpus that tasks have  (struct bound)
+ *   online, corrected  ──  the ideal, who is behind it; only where turns are corrected
  *   events  ──  the ring of recorded events        (struct event), only with --record
  *
  * A task's number is kept, plus one, in p->scx.dsq_vtime, which the kernel leaves to us as long as
@@ -97,6 +98,10 @@ enum task_state {
 #define TASK(id) (&slots[id].policy)
 #define TURN(id) (&slots[id].turn)
 #define TURNS (&shared->turns)
+#define ONLINE online
+#define ONLINE_MEMORY static struct online __arena *online;
+#define CORRECTED corrected
+#define CORRECTED_MEMORY static struct corrected __arena *corrected;
 #define BOUND bound
 #define BOUND_MEMORY static struct bound __arena *bound;
 #define BOUND_TASK(id) (&slots[id].bound)
@@ -134,8 +139,8 @@ const volatile u32 policy_options[POLICY_OPTIONS];
 const volatile bool recording;
 /* Slots for tasks. */
 const volatile u32 max_tasks = CROWD;
-/* Tasks that sleep use their turns when they wake. */
-const volatile bool sleepers_use_turns = true;
+/* What becomes of tasks that sleep: enum sleepers. */
+const volatile u32 sleepers = SLEEPERS_TURNS;
 /* The process that loaded us. */
 const volatile s32 loader;
 /* Cpus that could be plugged in: a task that is bound to none of them is allowed on so many. */
@@ -154,7 +159,12 @@ static u32 policy_option(u32 index)
 
 static bool uses_turns(void)
 {
-	return sleepers_use_turns;
+	return sleepers != SLEEPERS_PAPER;
+}
+
+static bool corrects_turns(void)
+{
+	return sleepers == SLEEPERS_CORRECTED;
 }
 
 static u32 index_of(s32 cpu)

@@ -28,24 +28,6 @@
 
 /* --- numbers ------------------------------------------------------------------------------- */
 
-static __always_inline struct s128 wide_times(struct s128 a, u64 b)
-{
-	u64 high = (u64)a.high * b + mul_high(a.low, b);
-
-	return (struct s128) { .low = a.low * b, .high = high };
-}
-
-static __always_inline struct s128 wide_load(struct s128 __arena *from)
-{
-	return (struct s128) { .low = from->low, .high = from->high };
-}
-
-static __always_inline void wide_store(struct s128 __arena *to, struct s128 n)
-{
-	to->low = n.low;
-	to->high = n.high;
-}
-
 /*
  * Rounds n / divisor down; leaves the quotient and the remainder, which is not negative, in
  * TAGS. 0 < divisor < 2^48.

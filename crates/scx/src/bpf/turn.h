@@ -3,6 +3,16 @@
 #ifndef PRORATA_TURN_H
 #define PRORATA_TURN_H
 
+/* What becomes of tasks that sleep. */
+enum sleepers {
+	/* What the policy's paper says. */
+	SLEEPERS_PAPER,
+	/* They use their turns when they wake (turns.h). */
+	SLEEPERS_TURNS,
+	/* They are held to the ideal, as everybody (corrected.h). */
+	SLEEPERS_CORRECTED,
+};
+
 enum turn_state {
 	TURN_ASLEEP,
 	TURN_WAITING,
@@ -25,7 +35,10 @@ enum turn_place {
 };
 
 struct turn {
-	/* Time that was paid and not used, at most the cap; what a run on credit may use is not in it. */
+	/*
+	 * Time that was paid and not used, at most the cap; what a run on credit may use is not in it. Where
+	 * turns are corrected: what it may still receive before others.
+	 */
 	u64 credit_ns;
 	/* How long it may run, or might when it was picked last. */
 	u64 run_ns;
@@ -36,7 +49,13 @@ struct turn {
 	u32 cpu;
 	/* Neighbours in one of the two lists. */
 	u32 next, previous;
+	/* Where turns are corrected (corrected.h): the cpu in whose slot the policy runs it, or NIL. */
+	u32 held_by;
+	/* Its place among the runnable tasks, plus one. */
+	u32 listed;
 	u8 state, place;
+	/* It has never slept since it was added. */
+	u8 is_new;
 };
 
 /* Tasks in the order in which they came. */
@@ -53,6 +72,12 @@ struct turn_cpu {
 	u32 running;
 	/* It was asked to stop what it runs, and has not picked since. */
 	u32 stopping;
+	/* Where turns are corrected: it runs before others, not in the turn. */
+	u32 early;
+	/* What is left of the turn. */
+	u64 turn_ns;
+	/* Since when its task runs, or errors are kept, and how long it ran before. */
+	u64 since_ns, before_ns;
 };
 
 /*

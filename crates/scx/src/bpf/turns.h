@@ -378,6 +378,8 @@ turns_fn u32 turns_pick_amid_others(u32 cpu)
 	return id == NIL ? NIL : turns_start(cpu, id);
 }
 
+#include "corrected.h"
+
 /* --- what the framework calls ---------------------------------------------------------------- */
 
 turns_fn void turns_init(u32 cpus)
@@ -391,6 +393,8 @@ turns_fn void turns_init(u32 cpus)
 		turn_cpu(i)->slot = i;
 		turn_cpu(i)->held = turn_cpu(i)->running = NIL;
 	}
+	if (corrects_turns())
+		online_init(cpus);
 	policy_init(cpus);
 }
 
@@ -402,6 +406,8 @@ turns_fn void turns_add(u32 id, u32 weight)
 	turn->weight = weight;
 	turn->state = TURN_ASLEEP;
 	turn->place = TURN_OUT;
+	if (corrects_turns())
+		corrected_add(id, weight);
 	policy_add(id, weight);
 }
 
@@ -423,7 +429,9 @@ turns_fn void turns_remove(u32 id)
 {
 	struct turn __arena *turn = TURN(id);
 
-	if (uses_turns()) {
+	if (corrects_turns()) {
+		corrected_remove(id);
+	} else if (uses_turns()) {
 		turns_withdraw(turn, id);
 		if (turn->place == TURN_QUEUED)
 			TURNS->queued_weight -= turn->weight;
@@ -436,6 +444,8 @@ turns_fn void turns_set_weight(u32 id, u32 weight)
 {
 	struct turn __arena *turn = TURN(id);
 
+	if (corrects_turns() && !corrected_set_weight(id, weight))
+		return;
 	if (uses_turns() && turn->place != TURN_OUT)
 		TURNS->queued_weight += (u64)weight - turn->weight;
 	if (*turn_runs(turn->cpu) && turn_cpu(turn->cpu)->running == id)
@@ -448,7 +458,9 @@ turns_fn void turns_wake(u32 id)
 {
 	struct turn __arena *turn = TURN(id);
 
-	if (!uses_turns()) {
+	if (!uses_turns() || corrects_turns()) {
+		if (corrects_turns())
+			corrected_wake(id);
 		policy_wake(id);
 		return;
 	}
@@ -464,7 +476,9 @@ turns_fn void turns_block(u32 id)
 {
 	struct turn __arena *turn = TURN(id);
 
-	if (!uses_turns()) {
+	if (!uses_turns() || corrects_turns()) {
+		if (corrects_turns())
+			corrected_block(id);
 		policy_block(id);
 		return;
 	}
@@ -480,6 +494,8 @@ turns_fn u32 turns_pick(u32 cpu)
 
 	if (!uses_turns())
 		return policy_pick(cpu);
+	if (corrects_turns())
+		return corrected_pick(cpu);
 	TURNS->stopping -= turn_cpu(cpu)->stopping;
 	turn_cpu(cpu)->stopping = 0;
 	if (TURNS->cpus > 1 && (TURNS->ready.first != NIL || TURNS->interrupted.first != NIL))
@@ -524,6 +540,10 @@ turns_fn void turns_charge(u32 id, u64 used_ns)
 		policy_charge(id, used_ns);
 		return;
 	}
+	if (corrects_turns()) {
+		corrected_charge(id, used_ns);
+		return;
+	}
 	policy_assert(turn_cpu(turn->cpu)->running == id);
 	turn_cpu(turn->cpu)->running = NIL;
 	*turn_runs(turn->cpu) = 0;
@@ -555,12 +575,14 @@ turns_fn bool turns_is_ready(u32 id)
 /* True if the policy serves a task when it wakes. */
 turns_fn bool turns_is_to_queue(u32 id)
 {
-	return !uses_turns() || TURN(id)->place != TURN_OUT || turns_joins(TURN(id));
+	return !uses_turns() || corrects_turns() || TURN(id)->place != TURN_OUT || turns_joins(TURN(id));
 }
 
-/* True if the policy serves a task, which may be asleep. */
+/* True if the policy, or the ideal, serves a task, which may be asleep. */
 turns_fn bool turns_is_queued(u32 id)
 {
+	if (corrects_turns())
+		return ONLINE_TASK(id)->mode != ONLINE_ASLEEP;
 	return uses_turns() && TURN(id)->place != TURN_OUT;
 }
 
@@ -578,6 +600,8 @@ policy_fn u32 turns_interrupt(void)
 {
 	u32 victim = NIL, least = TURN_RUNS_STOPPING, i;
 
+	if (corrects_turns())
+		return corrected_interrupt();
 	if (!uses_turns() || TURNS->ready_count <= TURNS->stopping)
 		return NIL;
 	bpf_for(i, 0, TURNS->cpus) {

@@ -37,19 +37,6 @@ struct reading {
 	u64 whole, fraction, rest;
 };
 
-/* floor(part * 2^64 / divisor) for part < divisor < 2^35 */
-static __always_inline u64 divide_part(u64 part, u64 divisor, u64 *rest)
-{
-	u64 high = (part << 29) / divisor, middle, low;
-
-	part = (part << 29) % divisor;
-	middle = (part << 29) / divisor;
-	part = (part << 29) % divisor;
-	low = (part << 6) / divisor;
-	*rest = (part << 6) % divisor;
-	return high << 35 | middle << 6 | low;
-}
-
 static __always_inline struct reading read_clock(struct vclock __arena *clock)
 {
 	u64 total = clock->total ? clock->total : 1, rest, quotient, fraction;

@@ -73,6 +73,25 @@ static __always_inline struct s128 wide(s64 n)
 	return (struct s128) { .low = n, .high = n >> 63 };
 }
 
+/* The lower 128 bits. */
+static __always_inline struct s128 wide_times(struct s128 a, u64 b)
+{
+	u64 high = (u64)a.high * b + mul_high(a.low, b);
+
+	return (struct s128) { .low = a.low * b, .high = high };
+}
+
+static __always_inline struct s128 wide_load(struct s128 __arena *from)
+{
+	return (struct s128) { .low = from->low, .high = from->high };
+}
+
+static __always_inline void wide_store(struct s128 __arena *to, struct s128 n)
+{
+	to->low = n.low;
+	to->high = n.high;
+}
+
 static __always_inline struct s128 wide_plus(struct s128 a, struct s128 b)
 {
 	u64 low = a.low + b.low;
@@ -133,6 +152,19 @@ static __always_inline u64 mul_div(u64 a, u64 b, u64 c)
 		quotient = quotient << 1 | fits;
 	}
 	return quotient;
+}
+
+/* floor(part * 2^64 / divisor) for part < divisor < 2^35 */
+static __always_inline u64 divide_part(u64 part, u64 divisor, u64 *rest)
+{
+	u64 high = (part << 29) / divisor, middle, low;
+
+	part = (part << 29) % divisor;
+	middle = (part << 29) / divisor;
+	part = (part << 29) % divisor;
+	low = (part << 6) / divisor;
+	*rest = (part << 6) % divisor;
+	return high << 35 | middle << 6 | low;
 }
 
 /* The position of the highest set bit; n is not 0. */

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Corrected turns: tasks may sleep, wake, come, go and change weight, and everybody keeps to the fluid
+ * ideal, under any policy, on any number of cpus.
+ *
+ * The rule, its states and what holds are in crates/core/src/corrected.rs, decision for decision: tests
+ * compare the two (tests/equals_core.rs), and so does `prorata verify`. In short: whose turn it is says the
+ * policy; who is furthest behind the ideal (online.h) runs in it, if he is so by more than a quantum; who
+ * slept and wakes runs early, a quarter of a quantum each, until he has had a quantum or is ahead.
+ *
+ * 111 hogs wake at once in one cgroup, beside a hog in another; one cpu, quanta of 5 ms:
+ *
+ *   the hog's weight becomes 111 times that of the others      from now on errors are kept
+ *   the policy lets the 111 run, one after the other           the hog is behind by 10 ms
+ *   the 5th of them has its turn                               the hog runs in it
+ *
+ * Until a task sleeps, wakes late or changes weight nothing is counted and nothing is corrected.
+ *
+ * Included by turns.h, with whose lists and cpus it works: of a task `credit_ns` is what it may still receive
+ * before others, of a cpu `held` the task whose turn it is. What turns.h calls is inline, and calls one
+ * thing after the other; functions tell whose turn is over, for the policy to be told by who called them:
+ * so calls nest less.
+ *
+ * The includer defines CORRECTED, a pointer to struct corrected, all memory zero, and CORRECTED_MEMORY,
+ * which declares it.
+ */
+#ifndef PRORATA_CORRECTED_H
+#define PRORATA_CORRECTED_H
+
+#include "online.h"
+
+/* Who is behind whose turn it is by more than so many quanta may use the turn. */
+#define CORRECTED_ROOM_QUANTA 1
+/* A task that woke runs before others until it has received so many quanta, and is so much further behind. */
+#define CORRECTED_ADVANCE_QUANTA 1
+/* Tasks that are known to be behind. */
+#define CORRECTED_CANDIDATES 4
+/* Tasks that are looked at in a pick. */
+#define CORRECTED_PATROL 2
+
+struct corrected {
+	/* Somebody slept, woke late or changed weight: errors are kept. */
+	u32 open;
+	/* A task was picked. */
+	u32 started;
+	/* Where the patrol is in the list of runnable tasks. */
+	u32 patrol;
+	/* Tasks that wait. At most CORRECTED_CANDIDATES, none twice. */
+	u32 candidates;
+	u32 candidate[CORRECTED_CANDIDATES];
+	/* What was used of the turn that is over. */
+	u64 over_ns;
+	u32 runnable;
+	u32 list[POLICY_TASKS];
+};
+
+CORRECTED_MEMORY
+
+turns_fn u64 corrected_advance_ns(void)
+{
+	return CORRECTED_ADVANCE_QUANTA * quantum_ns();
+}
+
+/* True if a task waits for a cpu. */
+turns_fn bool corrected_waits(const struct turn __arena *turn)
+{
+	return turn->listed && turn->cpu == NIL;
+}
+
+/* --- the list of runnable tasks -------------------------------------------------------------- */
+
+turns_fn u32 corrected_at(u32 place)
+{
+	return CORRECTED->list[place & (POLICY_TASKS - 1)];
+}
+
+turns_fn void corrected_list(u32 id)
+{
+	CORRECTED->list[CORRECTED->runnable & (POLICY_TASKS - 1)] = id;
+	TURN(id)->listed = ++CORRECTED->runnable;
+}
+
+turns_fn void corrected_unlist(u32 id)
+{
+	u32 place = TURN(id)->listed - 1, last = corrected_at(--CORRECTED->runnable);
+
+	CORRECTED->list[place & (POLICY_TASKS - 1)] = last;
+	TURN(last)->listed = place + 1;
+	TURN(id)->listed = 0;
+}
+
+/* --- errors ---------------------------------------------------------------------------------- */
+
+/* The errors of all tasks are kept from now on. */
+policy_fn u32 corrected_open(void)
+{
+	u32 i, id;
+
+	CORRECTED->open = true;
+	ONLINE->now_ns = ONLINE->since_ns = now_ns();
+	bpf_for(i, 0, POLICY_TASKS) {
+		if (i >= CORRECTED->runnable)
+			break;
+		id = corrected_at(i);
+		TURN(id)->held_by = TURN(id)->cpu;
+		online_wake(id);
+	}
+	bpf_for(i, 0, TURNS->cpus) {
+		turn_cpu(i)->held = turn_cpu(i)->running;
+		turn_cpu(i)->turn_ns = quantum_ns();
+		turn_cpu(i)->before_ns = now_ns() - turn_cpu(i)->since_ns;
+		turn_cpu(i)->since_ns = now_ns();
+	}
+	return 0;
+}
+
+/* Errors are known now, and from now on. */
+turns_fn void corrected_need_errors(void)
+{
+	if (!CORRECTED->open)
+		corrected_open();
+	online_advance(now_ns());
+}
+
+/* What decides who is further behind: a task's error, less if it woke. */
+policy_fn s64 corrected_key(u32 id)
+{
+	struct turn __arena *turn = TURN(id);
+	s64 key = online_error_ns(id);
+
+	if (turn->cpu != NIL)
+		key += now_ns() - turn_cpu(turn->cpu)->since_ns;
+	if (turn->credit_ns)
+		key -= corrected_advance_ns();
+	return key;
+}
+
+/* --- candidates ------------------------------------------------------------------------------ */
+
+turns_fn void corrected_drop(u32 at)
+{
+	CORRECTED->candidates--;
+	CORRECTED->candidate[at & (CORRECTED_CANDIDATES - 1)] =
+		CORRECTED->candidate[CORRECTED->candidates & (CORRECTED_CANDIDATES - 1)];
+}
+
+/* The place of a candidate; CORRECTED_CANDIDATES if the task is none. */
+turns_fn u32 corrected_find(u32 id)
+{
+	u32 at = CORRECTED_CANDIDATES + unknown_zero(id), i;
+
+	bpf_for(i, 0, CORRECTED_CANDIDATES) {
+		if (i < CORRECTED->candidates && CORRECTED->candidate[i & (CORRECTED_CANDIDATES - 1)] == id)
+			at = i;
+	}
+	return at;
+}
+
+/* The task, which waits, may be one of those that are furthest behind. */
+policy_fn u32 corrected_consider(u32 id)
+{
+	u32 most = unknown_zero(id), i;
+	s64 most_key = 0;
+
+	if (corrected_find(id) < CORRECTED_CANDIDATES)
+		return 0;
+	if (CORRECTED->candidates == CORRECTED_CANDIDATES) {
+		bpf_for(i, 0, CORRECTED_CANDIDATES) {
+			s64 key = corrected_key(CORRECTED->candidate[i & (CORRECTED_CANDIDATES - 1)]);
+
+			if (!i || key >= most_key) {
+				most = i;
+				most_key = key;
+			}
+		}
+		if (most_key <= corrected_key(id))
+			return 0;
+		corrected_drop(most);
+	}
+	CORRECTED->candidate[CORRECTED->candidates++ & (CORRECTED_CANDIDATES - 1)] = id;
+	return 0;
+}
+
+turns_fn void corrected_forget(u32 id)
+{
+	u32 at = corrected_find(id);
+
+	if (at < CORRECTED_CANDIDATES)
+		corrected_drop(at);
+}
+
+/* Some of the runnable tasks are looked at. */
+turns_fn void corrected_look(void)
+{
+	u32 i;
+
+	bpf_for(i, 0, CORRECTED_PATROL) {
+		u32 id;
+
+		if (i >= CORRECTED->runnable)
+			break;
+		CORRECTED->patrol++;
+		if (CORRECTED->patrol >= CORRECTED->runnable)
+			CORRECTED->patrol = 0;
+		id = corrected_at(CORRECTED->patrol);
+		if (corrected_waits(TURN(id)))
+			corrected_consider(id);
+	}
+}
+
+/* Who runs in the turn of a task. */
+policy_fn u32 corrected_choose(u32 turn)
+{
+	u32 least = turn, i;
+	s64 least_key = corrected_key(turn) - (s64)(CORRECTED_ROOM_QUANTA * quantum_ns());
+
+	bpf_for(i, 0, CORRECTED_CANDIDATES) {
+		u32 id = CORRECTED->candidate[i & (CORRECTED_CANDIDATES - 1)];
+		s64 key;
+
+		if (i >= CORRECTED->candidates)
+			break;
+		key = corrected_key(id);
+		if (key < least_key || (key == least_key && least != turn && id < least)) {
+			least = id;
+			least_key = key;
+		}
+	}
+	return least;
+}
+
+/* --- turns ----------------------------------------------------------------------------------- */
+
+/* The turn of a cpu is over: whose it was. */
+turns_fn u32 corrected_end_turn(u32 cpu)
+{
+	u32 held = turn_cpu(cpu)->held;
+
+	policy_assert(held != NIL && TURN(held)->held_by == cpu);
+	turn_cpu(cpu)->held = NIL;
+	TURN(held)->held_by = NIL;
+	CORRECTED->over_ns = quantum_ns() - turn_cpu(cpu)->turn_ns;
+	return held;
+}
+
+/* So much of the turn of a cpu, if it has one, was used. Whose is over; the rest goes on if the cpu stops. */
+turns_fn u32 corrected_use_turn(u32 cpu, u64 used_ns)
+{
+	struct turn_cpu __arena *this = turn_cpu(cpu);
+
+	if (this->held == NIL)
+		return NIL;
+	this->turn_ns = used_ns < this->turn_ns ? this->turn_ns - used_ns : 0;
+	if (this->stopping && this->turn_ns >= turns_least_ns())
+		return NIL;
+	return corrected_end_turn(cpu);
+}
+
+turns_fn void corrected_moved(u32 cpu)
+{
+	u32 held = turn_cpu(cpu)->held;
+
+	if (held != NIL)
+		TURN(held)->held_by = cpu;
+}
+
+/* Two cpus exchange their slots, and the turns there. */
+turns_fn void corrected_exchange(u32 one, u32 other)
+{
+	struct turn_cpu __arena *a = turn_cpu(one), *b = turn_cpu(other);
+	u32 slot = a->slot, held = a->held;
+	u64 turn_ns = a->turn_ns;
+
+	a->slot = b->slot;
+	a->held = b->held;
+	a->turn_ns = b->turn_ns;
+	b->slot = slot;
+	b->held = held;
+	b->turn_ns = turn_ns;
+	corrected_moved(one);
+	corrected_moved(other);
+}
+
+/*
+ * The task whose turn it is on a cpu, begun or not; it waits. NIL if there is none. Each cpu is at most once
+ * where a task runs already that has its turn here.
+ */
+policy_fn u32 corrected_turn(u32 cpu)
+{
+	u32 i, held;
+
+	bpf_for(i, 0, POLICY_CPUS + 1) {
+		held = turn_cpu(cpu)->held;
+		if (held == NIL) {
+			held = policy_pick(turn_cpu(cpu)->slot);
+			if (held == NIL)
+				return NIL;
+			turn_cpu(cpu)->held = held;
+			turn_cpu(cpu)->turn_ns = quantum_ns();
+			TURN(held)->held_by = cpu;
+		}
+		if (TURN(held)->cpu == NIL)
+			return held;
+		corrected_exchange(cpu, TURN(held)->cpu);
+	}
+	return NIL;
+}
+
+/* A turn that nobody uses goes on on a cpu, which has none. */
+policy_fn u32 corrected_adopt(u32 cpu)
+{
+	u32 i;
+
+	bpf_for(i, 0, TURNS->cpus) {
+		u32 held = turn_cpu(i)->held;
+
+		if (held != NIL && corrected_waits(TURN(held))) {
+			corrected_exchange(cpu, i);
+			return held;
+		}
+	}
+	return NIL;
+}
+
+/* --- runs ------------------------------------------------------------------------------------ */
+
+/* A task, which waits, runs so long. */
+turns_fn void corrected_start(u32 cpu, u32 id, u64 run_ns, bool early)
+{
+	struct turn_cpu __arena *this = turn_cpu(cpu);
+	struct turn __arena *turn = TURN(id);
+
+	corrected_forget(id);
+	if (turn->state == TURN_READY)
+		turns_unready(id);
+	else
+		policy_assert(turn->state == TURN_WAITING);
+	turn->state = TURN_ON;
+	turn->cpu = cpu;
+	turn->run_ns = run_ns;
+	this->running = id;
+	this->early = early;
+	this->since_ns = now_ns();
+	this->before_ns = 0;
+	TURNS->on_credit += early;
+}
+
+turns_fn void corrected_start_early(u32 cpu, u32 id)
+{
+	u64 run_ns = TURN(id)->credit_ns, share_ns = turns_share_ns();
+
+	corrected_start(cpu, id, run_ns < share_ns ? run_ns : share_ns, true);
+}
+
+/* Who runs on a cpu, where it is a task's turn, or nobody's. */
+policy_fn u32 corrected_decide(u32 cpu, u32 turn)
+{
+	u32 ready = TURNS->ready.first, id = turn == NIL ? NIL : corrected_choose(turn);
+
+	if (ready != NIL && (id == NIL || corrected_key(ready) <= corrected_key(id))) {
+		corrected_start_early(cpu, ready);
+		return ready;
+	}
+	if (id != NIL)
+		corrected_start(cpu, id, turn_cpu(cpu)->turn_ns, false);
+	return id;
+}
+
+/* Before a cpu picks. */
+policy_fn u32 corrected_prepare(u32 cpu)
+{
+	TURNS->stopping -= turn_cpu(cpu)->stopping;
+	turn_cpu(cpu)->stopping = 0;
+	corrected_look();
+	return 0;
+}
+
+turns_fn u32 corrected_pick_as_policy(u32 cpu)
+{
+	u32 id = policy_pick(cpu);
+
+	if (id == NIL)
+		return NIL;
+	TURN(id)->cpu = cpu;
+	TURN(id)->run_ns = quantum_ns();
+	TURN(id)->state = TURN_ON;
+	turn_cpu(cpu)->running = id;
+	turn_cpu(cpu)->since_ns = now_ns();
+	return id;
+}
+
+/* The run of a task is over: whose turn is. */
+policy_fn u32 corrected_settle(u32 id, u64 used_ns)
+{
+	struct turn __arena *turn = TURN(id);
+	struct turn_cpu __arena *this = turn_cpu(turn->cpu);
+	u32 cpu = turn->cpu;
+
+	policy_assert(this->running == id);
+	this->running = turn->cpu = NIL;
+	turn->state = TURN_WAITING;
+	CORRECTED->over_ns = used_ns;
+	if (!CORRECTED->open)
+		return id;
+	online_charge(id, used_ns > this->before_ns ? used_ns - this->before_ns : 0,
+		      now_ns() - this->since_ns);
+	turn->credit_ns = used_ns < turn->credit_ns ? turn->credit_ns - used_ns : 0;
+	if (turn->credit_ns < turns_least_ns())
+		turn->credit_ns = 0;
+	if (this->early && turn->credit_ns)
+		turns_make_ready(id);
+	corrected_consider(id);
+	return this->early ? NIL : corrected_use_turn(cpu, used_ns);
+}
+
+/* A task, which waits, is runnable no longer: it, if that is the end of its turn. */
+policy_fn u32 corrected_withdraw(u32 id)
+{
+	struct turn __arena *turn = TURN(id);
+	u32 over = NIL;
+
+	if (turn->state == TURN_READY)
+		turns_unready(id);
+	turn->state = TURN_ASLEEP;
+	turn->is_new = false;
+	corrected_unlist(id);
+	corrected_forget(id);
+	if (turn->held_by != NIL)
+		over = corrected_end_turn(turn->held_by);
+	return over;
+}
+
+policy_fn u32 corrected_begin(u32 id)
+{
+	struct turn __arena *turn = TURN(id);
+	u64 advance_ns = turn->is_new ? 0 : corrected_advance_ns();
+
+	policy_assert(turn->state == TURN_ASLEEP);
+	corrected_list(id);
+	turn->state = TURN_WAITING;
+	if (!CORRECTED->open)
+		return 0;
+	online_wake(id);
+	turn->credit_ns = advance_ns;
+	if (online_error_ns(id) >= (s64)advance_ns)
+		corrected_consider(id);
+	else
+		turns_make_ready(id);
+	return 0;
+}
+
+/* A cpu that shall stop what it runs: the one whose task is furthest ahead, and of whoever is ready. */
+policy_fn u32 corrected_victim(void)
+{
+	u32 victim = NIL, i;
+	s64 most = corrected_key(TURNS->ready.first);
+
+	bpf_for(i, 0, TURNS->cpus) {
+		struct turn_cpu __arena *this = turn_cpu(i);
+		s64 key;
+
+		if (this->stopping || this->early || this->running == NIL)
+			continue;
+		key = corrected_key(this->running);
+		if (key > most || (key == most && victim != NIL)) {
+			most = key;
+			victim = i;
+		}
+	}
+	if (victim == NIL)
+		return NIL;
+	turn_cpu(victim)->stopping = 1;
+	TURNS->stopping++;
+	TURNS->interruptions++;
+	return victim;
+}
+
+/* --- what turns.h calls ---------------------------------------------------------------------- */
+
+turns_fn void corrected_add(u32 id, u32 weight)
+{
+	struct turn __arena *turn = TURN(id);
+
+	turn->cpu = turn->held_by = NIL;
+	turn->listed = 0;
+	turn->is_new = true;
+	online_add(id, weight);
+}
+
+/* A task, which waits, sleeps or goes away. */
+turns_fn void corrected_block(u32 id)
+{
+	u32 over;
+
+	corrected_need_errors();
+	over = corrected_withdraw(id);
+	online_block(id);
+	if (over != NIL)
+		policy_charge(over, CORRECTED->over_ns);
+}
+
+turns_fn void corrected_remove(u32 id)
+{
+	if (TURN(id)->listed)
+		corrected_block(id);
+	else if (CORRECTED->open)
+		online_advance(now_ns());
+	online_remove(id);
+}
+
+/* False if a task has this weight already. */
+turns_fn bool corrected_set_weight(u32 id, u32 weight)
+{
+	struct turn __arena *turn = TURN(id);
+
+	if (ONLINE_TASK(id)->weight == weight)
+		return false;
+	if (turn->listed || CORRECTED->open)
+		corrected_need_errors();
+	online_set_weight(id, weight);
+	if (CORRECTED->open && corrected_waits(turn))
+		corrected_consider(id);
+	return true;
+}
+
+turns_fn void corrected_wake(u32 id)
+{
+	if (CORRECTED->started || CORRECTED->open)
+		corrected_need_errors();
+	corrected_begin(id);
+}
+
+turns_fn u32 corrected_pick(u32 cpu)
+{
+	u32 turn;
+
+	CORRECTED->started = true;
+	if (!CORRECTED->open)
+		return corrected_pick_as_policy(cpu);
+	online_advance(now_ns());
+	corrected_prepare(cpu);
+	turn = corrected_turn(cpu);
+	if (turn == NIL)
+		turn = corrected_adopt(cpu);
+	return corrected_decide(cpu, turn);
+}
+
+turns_fn void corrected_charge(u32 id, u64 used_ns)
+{
+	u32 over;
+
+	if (CORRECTED->open)
+		online_advance(now_ns());
+	over = corrected_settle(id, used_ns);
+	if (over != NIL)
+		policy_charge(over, CORRECTED->over_ns);
+}
+
+turns_fn u32 corrected_interrupt(void)
+{
+	if (TURNS->ready_count <= TURNS->stopping)
+		return NIL;
+	online_advance(now_ns());
+	return corrected_victim();
+}
+
+#endif

@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The ideal that can be known while tasks run: fluid GMS of what they have asked for so far.
+ *
+ * The rule is that of crates/core/src/online.rs, to the last bit; tests compare the decisions that are
+ * founded on it (tests/equals_core.rs). A task that is awake asks for all it can get. One that sleeps and
+ * is ahead of the ideal is served on until that has caught up; one that is behind keeps a part of it:
+ *
+ *              wake                    block, behind: what is too much is shared
+ *   (asleep) -------> AWAKE ------------------------------------------------> (asleep)
+ *      ^                | ^
+ *      | caught up      | | wake
+ *      +------ AHEAD <--+ |     block, ahead
+ *                +--------+
+ *
+ * Who is served and not entitled to a whole cpu receives its weight times V, virtual time, which passes at
+ * shared_cpus / shared_weight; the others receive a cpu. The error of a task, its service less that, is a
+ * line less what the ideal gives it from now on, so that passing time changes nothing of a task. Worked
+ * example: weights 3 and 1 on one cpu, the first runs for 4 ms:
+ *
+ *   V is 1 ms, the errors are 4 - 3 = 1 ms and 0 - 1 = -1 ms
+ *
+ * All is in units of 2^-64 ns, in 128 bits that may wrap around: only differences count. Who is entitled
+ * to a whole cpu is told by two heaps by weight: the lightest of those who are, the heaviest of those who
+ * are not.
+ *
+ * Like a policy it calls no helper and is called with the lock held. The includer defines ONLINE, a pointer
+ * to struct online, all memory zero, and ONLINE_MEMORY, which declares it. `turns_left(id)` is told of a
+ * task that slept ahead, when it is caught up with.
+ *
+ * Known limits: where as many tasks are awake as there are cpus, and one more comes, everybody's right to
+ * a cpu is looked at anew, O(P log P). Weights as in policy.h; a runnable set that does not change for
+ * 2^64 ns / P would be too old.
+ */
+#ifndef PRORATA_ONLINE_H
+#define PRORATA_ONLINE_H
+
+#include "wide.h"
+
+/* A task that sleeps is behind by at most so many quanta: more it does not want. */
+#define ONLINE_KEPT_QUANTA 2
+/* No time that is reckoned with is longer: a century and a half. */
+#define ONLINE_LONGEST_NS (1ULL << 62)
+/* Room for the tasks that one change entitles to a whole cpu, or to none: at most 2P + 2. */
+#define ONLINE_MOVED (4 * POLICY_CPUS)
+/* A heap of POLICY_TASKS has no more levels. */
+#define HEAP_LEVELS 16
+
+enum online_mode { ONLINE_ASLEEP, ONLINE_SHARED, ONLINE_CAPPED };
+
+enum online_heap_of {
+	/* Tasks that share cpus, the heaviest first; on several cpus only. */
+	HEAP_SHARED,
+	/* Tasks that are entitled to a whole cpu, the lightest first. */
+	HEAP_CAPPED,
+	/* Tasks that sleep ahead and share cpus, by the V at which they are caught up with. */
+	HEAP_ENDS,
+	ONLINE_HEAPS,
+};
+
+struct online_task {
+	struct s128 line;
+	struct s128 end;
+	u32 weight;
+	/* Its place in each heap, plus one; 0 if it is not there. */
+	u32 place[ONLINE_HEAPS];
+	u8 mode;
+	u8 ahead;
+	/* During a change: its mode may have changed, and was this. */
+	u8 moved, was;
+};
+
+struct online_heap {
+	u32 count;
+	u32 task[POLICY_TASKS];
+};
+
+struct online {
+	u64 now_ns;
+	/* The last change, and V at that time; V now. */
+	u64 since_ns;
+	struct s128 virtual_since, virtual_now;
+	/* What those who are not entitled to a cpu share. */
+	u64 shared_cpus, shared_weight;
+	/* The weight of all tasks that are served, and of those entitled to a cpu. */
+	u64 total, capped;
+	u32 cpus;
+	/* Tasks that sleep ahead and are entitled to a whole cpu. */
+	u32 capped_ahead;
+	/* How long a task had no use for its cpu, by the shares before; what is left of that. */
+	u64 lasted_ns, lasted_cpus, lasted_weight;
+	s64 rest_ns;
+	u32 moved_count;
+	u32 moved[ONLINE_MOVED];
+	struct online_heap heap[ONLINE_HEAPS];
+	struct online_task task[POLICY_TASKS];
+};
+
+ONLINE_MEMORY
+
+#define ONLINE_TASK(id) (&ONLINE->task[(id) & (POLICY_TASKS - 1)])
+
+/* --- numbers --------------------------------------------------------------------------------- */
+
+/* n / divisor in units of 2^-64, for divisors below 2^35. */
+static __always_inline struct s128 wide_quotient(u64 n, u64 divisor, bool rounds_up)
+{
+	u64 rest, low = divide_part(n % divisor, divisor, &rest);
+	u64 up = rounds_up & (rest != 0);
+
+	return (struct s128) { .low = low + up, .high = n / divisor + (up & !(low + up)) };
+}
+
+/* floor(a * b / c), at most ONLINE_LONGEST_NS */
+policy_fn u64 online_scaled(u64 a, u64 b, u64 c)
+{
+	u64 scaled = mul_div(a, b, c ? c : 1);
+
+	return scaled < ONLINE_LONGEST_NS ? scaled : ONLINE_LONGEST_NS;
+}
+
+/* --- heaps ----------------------------------------------------------------------------------- */
+
+static __always_inline u32 heap_first(u32 heap)
+{
+	return ONLINE->heap[heap].count ? ONLINE->heap[heap].task[0] : NIL;
+}
+
+static __always_inline void heap_put(u32 heap, u32 at, u32 id)
+{
+	ONLINE->heap[heap].task[at & (POLICY_TASKS - 1)] = id;
+	ONLINE_TASK(id)->place[heap] = at + 1;
+}
+
+static __always_inline u32 heap_at(u32 heap, u32 at)
+{
+	return ONLINE->heap[heap].task[at & (POLICY_TASKS - 1)];
+}
+
+static __always_inline bool heap_before(u32 heap, u32 id, u32 other)
+{
+	struct online_task __arena *one = ONLINE_TASK(id), *two = ONLINE_TASK(other);
+
+	if (heap == HEAP_SHARED)
+		return one->weight > two->weight;
+	if (heap == HEAP_CAPPED)
+		return one->weight < two->weight;
+	if (one->end.high != two->end.high)
+		return one->end.high < two->end.high;
+	if (one->end.low != two->end.low)
+		return one->end.low < two->end.low;
+	return id < other;
+}
+
+/* Puts a task where it belongs; the place is free, and its neighbours are in order. */
+policy_fn u32 heap_settle(u32 heap, u32 at, u32 id)
+{
+	u32 i, count;
+
+	if (heap >= ONLINE_HEAPS)
+		return 0;
+	bpf_for(i, 0, HEAP_LEVELS) {
+		u32 above = heap_at(heap, (at - 1) / 2);
+
+		if (!at || !heap_before(heap, id, above))
+			break;
+		heap_put(heap, at, above);
+		at = (at - 1) / 2;
+	}
+	count = ONLINE->heap[heap].count;
+	bpf_for(i, 0, HEAP_LEVELS) {
+		u32 below = 2 * at + 1;
+
+		if (below >= count)
+			break;
+		if (below + 1 < count && heap_before(heap, heap_at(heap, below + 1), heap_at(heap, below)))
+			below++;
+		if (!heap_before(heap, heap_at(heap, below), id))
+			break;
+		heap_put(heap, at, heap_at(heap, below));
+		at = below;
+	}
+	heap_put(heap, at, id);
+	return 0;
+}
+
+static __always_inline void heap_insert(u32 heap, u32 id)
+{
+	heap_settle(heap, ONLINE->heap[heap].count++, id);
+}
+
+/* Takes a task out, if it is in. */
+static __always_inline void heap_remove(u32 heap, u32 id)
+{
+	u32 place = ONLINE_TASK(id)->place[heap], last;
+
+	if (!place)
+		return;
+	ONLINE_TASK(id)->place[heap] = 0;
+	last = heap_at(heap, --ONLINE->heap[heap].count);
+	if (last != id)
+		heap_settle(heap, place - 1, last);
+}
+
+/* --- errors ---------------------------------------------------------------------------------- */
+
+/* What the ideal has given a task since its line was 0. */
+static __always_inline struct s128 online_given(struct online_task __arena *task)
+{
+	if (task->mode == ONLINE_SHARED)
+		return wide_times(wide_load(&ONLINE->virtual_now), task->weight);
+	return (struct s128) { .low = 0, .high = task->mode == ONLINE_CAPPED ? ONLINE->now_ns : 0 };
+}
+
+static __always_inline struct s128 online_error(struct online_task __arena *task)
+{
+	return wide_minus(wide_load(&task->line), online_given(task));
+}
+
+/* Sets its error, in its mode. */
+static __always_inline void online_set_error(struct online_task __arena *task, struct s128 error)
+{
+	wide_store(&task->line, wide_plus(error, online_given(task)));
+}
+
+static __always_inline void online_add_ns(struct online_task __arena *task, s64 ns)
+{
+	task->line.high = (u64)task->line.high + (u64)ns;
+}
+
+/* Service less ideal service, rounded down. What it received since it was charged is not in it. */
+static __always_inline s64 online_error_ns(u32 id)
+{
+	return online_error(ONLINE_TASK(id)).high;
+}
+
+/* Moves now_ns and V on; between changes nothing accumulates. */
+policy_fn u32 online_move(u64 now_ns)
+{
+	u64 elapsed = (now_ns - ONLINE->since_ns) * ONLINE->shared_cpus;
+	struct s128 passed = wide_quotient(elapsed, ONLINE->shared_weight, false);
+
+	ONLINE->now_ns = now_ns;
+	wide_store(&ONLINE->virtual_now, wide_plus(wide_load(&ONLINE->virtual_since), passed));
+	return 0;
+}
+
+/* What follows has other rates, or another V. */
+static __always_inline void online_begin_anew(void)
+{
+	ONLINE->since_ns = ONLINE->now_ns;
+	wide_store(&ONLINE->virtual_since, wide_load(&ONLINE->virtual_now));
+}
+
+/* Those who share cpus, if there are any, share an error in proportion to their weights. */
+policy_fn u32 online_share(s64 error_ns)
+{
+	struct s128 now = wide_load(&ONLINE->virtual_now), each;
+
+	if (ONLINE->shared_cpus) {
+		each = wide_quotient(magnitude(error_ns), ONLINE->shared_weight, false);
+		now = error_ns < 0 ? wide_plus(now, each) : wide_minus(now, each);
+		wide_store(&ONLINE->virtual_now, now);
+	}
+	online_begin_anew();
+	return 0;
+}
+
+/* --- who is entitled to a whole cpu ---------------------------------------------------------- */
+
+static __always_inline void online_set_mode(u32 id, u32 mode)
+{
+	struct online_task __arena *task = ONLINE_TASK(id);
+	struct s128 error = online_error(task);
+
+	task->mode = mode;
+	online_set_error(task, error);
+}
+
+/* It is or was entitled to a whole cpu: it moves from one heap by weight to the other. */
+static __always_inline void online_entitle(u32 id, bool entitled)
+{
+	struct online_task __arena *task = ONLINE_TASK(id);
+	u32 from = entitled ? HEAP_SHARED : HEAP_CAPPED, to = entitled ? HEAP_CAPPED : HEAP_SHARED;
+
+	if (!task->moved) {
+		task->moved = true;
+		task->was = task->mode;
+		ONLINE->moved[ONLINE->moved_count++ & (ONLINE_MOVED - 1)] = id;
+	}
+	heap_remove(from, id);
+	heap_insert(to, id);
+	ONLINE->capped += entitled ? (u64)task->weight : -(u64)task->weight;
+	online_set_mode(id, entitled ? ONLINE_CAPPED : ONLINE_SHARED);
+}
+
+/* True if a task is entitled to a whole cpu, where it and all lighter ones share the others' rest. */
+static __always_inline bool online_exceeds(u32 id, u32 capped, u64 capped_weight)
+{
+	u32 count = ONLINE->heap[HEAP_SHARED].count + ONLINE->heap[HEAP_CAPPED].count;
+
+	if (count <= ONLINE->cpus)
+		return true;
+	return (u64)ONLINE_TASK(id)->weight * (ONLINE->cpus - capped) > ONLINE->total - capped_weight;
+}
+
+/* Finds who is entitled to a whole cpu after those who are served have changed (water-filling). */
+static __always_inline void online_find_capped(void)
+{
+	u32 i, id;
+
+	bpf_for(i, 0, POLICY_CPUS + 1) {
+		u32 capped = ONLINE->heap[HEAP_CAPPED].count;
+
+		id = heap_first(HEAP_CAPPED);
+		if (id == NIL || online_exceeds(id, capped - 1, ONLINE->capped - ONLINE_TASK(id)->weight))
+			break;
+		online_entitle(id, false);
+	}
+	bpf_for(i, 0, POLICY_CPUS + 1) {
+		id = heap_first(HEAP_SHARED);
+		if (id == NIL || !online_exceeds(id, ONLINE->heap[HEAP_CAPPED].count, ONLINE->capped))
+			break;
+		online_entitle(id, true);
+	}
+}
+
+static __always_inline void online_insert_end(struct online_task __arena *task, u32 id)
+{
+	struct s128 error = online_error(task), ahead;
+
+	ahead = wide_quotient(error.high + (error.low != 0), task->weight, true);
+	wide_store(&task->end, wide_plus(wide_load(&ONLINE->virtual_now), ahead));
+	heap_insert(HEAP_ENDS, id);
+}
+
+/* A task sleeps ahead from now on, or does no longer: by its mode. */
+policy_fn u32 online_expect_end(u32 id, u32 expected)
+{
+	struct online_task __arena *task = ONLINE_TASK(id);
+
+	if (task->mode == ONLINE_CAPPED)
+		ONLINE->capped_ahead += expected ? 1 : -1;
+	else if (expected)
+		online_insert_end(task, id);
+	else
+		heap_remove(HEAP_ENDS, id);
+	return 0;
+}
+
+/* A task's mode has changed; if that is since another one left, it has had more from then on. */
+static __always_inline void online_moved(u32 id)
+{
+	struct online_task __arena *task = ONLINE_TASK(id);
+	bool capped = task->mode == ONLINE_CAPPED;
+
+	if (ONLINE->lasted_ns && capped) {
+		u64 had_ns = online_scaled(ONLINE->lasted_ns, task->weight * ONLINE->lasted_cpus,
+					   ONLINE->lasted_weight);
+		s64 more_ns = ONLINE->lasted_ns - had_ns;
+
+		online_add_ns(task, -more_ns);
+		ONLINE->rest_ns -= more_ns;
+	}
+	if (!task->ahead)
+		return;
+	if (capped) {
+		heap_remove(HEAP_ENDS, id);
+		ONLINE->capped_ahead++;
+	} else {
+		ONLINE->capped_ahead--;
+		online_insert_end(task, id);
+	}
+}
+
+/* Those who are served have changed. */
+policy_fn u32 online_readjust(void)
+{
+	u32 i;
+
+	if (ONLINE->cpus == 1) {
+		ONLINE->shared_weight = ONLINE->total ? ONLINE->total : 1;
+		return 0;
+	}
+	ONLINE->moved_count = 0;
+	online_find_capped();
+	if (ONLINE->heap[HEAP_SHARED].count) {
+		ONLINE->shared_cpus = ONLINE->cpus - ONLINE->heap[HEAP_CAPPED].count;
+		ONLINE->shared_weight = ONLINE->total - ONLINE->capped;
+	} else {
+		ONLINE->shared_cpus = 0;
+		ONLINE->shared_weight = 1;
+	}
+	bpf_for(i, 0, ONLINE_MOVED) {
+		u32 id;
+
+		if (i >= ONLINE->moved_count)
+			break;
+		id = ONLINE->moved[i & (ONLINE_MOVED - 1)];
+		ONLINE_TASK(id)->moved = false;
+		if (ONLINE_TASK(id)->mode != ONLINE_TASK(id)->was)
+			online_moved(id);
+	}
+	return 0;
+}
+
+/* --- changes, at the time that was asked for last -------------------------------------------- */
+
+/* A task, which is asleep, is served. */
+static __always_inline void online_enter(u32 id)
+{
+	online_set_mode(id, ONLINE_SHARED);
+	ONLINE->total += ONLINE_TASK(id)->weight;
+	if (ONLINE->cpus > 1)
+		heap_insert(HEAP_SHARED, id);
+}
+
+/* A task, which is served, is asleep. */
+static __always_inline void online_withdraw(u32 id)
+{
+	if (ONLINE_TASK(id)->mode == ONLINE_CAPPED)
+		ONLINE->capped -= ONLINE_TASK(id)->weight;
+	ONLINE->total -= ONLINE_TASK(id)->weight;
+	heap_remove(HEAP_CAPPED, id);
+	heap_remove(HEAP_SHARED, id);
+	online_set_mode(id, ONLINE_ASLEEP);
+}
+
+/*
+ * A task is served no longer, and is behind by at most kept_ns: it had no use for the rest. Those have it
+ * who would have received more without the task while that lasted.
+ */
+static __always_inline void online_leave(u32 id, u64 kept_ns)
+{
+	struct online_task __arena *task = ONLINE_TASK(id);
+	struct s128 error = online_error(task);
+	s64 excess_ns = -(s64)kept_ns - error.high - (error.low != 0);
+
+	if (excess_ns < 0)
+		excess_ns = 0;
+	ONLINE->rest_ns = excess_ns;
+	ONLINE->lasted_cpus = ONLINE->shared_cpus;
+	ONLINE->lasted_weight = ONLINE->shared_weight;
+	ONLINE->lasted_ns = excess_ns;
+	if (excess_ns && ONLINE->cpus > 1 && task->mode == ONLINE_SHARED)
+		ONLINE->lasted_ns = online_scaled(excess_ns, ONLINE->shared_weight,
+						  task->weight * ONLINE->shared_cpus);
+	online_begin_anew();
+	online_withdraw(id);
+	online_add_ns(task, excess_ns);
+	online_readjust();
+	ONLINE->lasted_ns = 0;
+	online_share(-ONLINE->rest_ns);
+}
+
+/* True if the ideal catches up with a task, which shares cpus and sleeps ahead, by this time. */
+static __always_inline bool online_ends_by(struct online_task __arena *task, u64 now_ns)
+{
+	struct s128 now = wide_load(&ONLINE->virtual_now), end = wide_load(&task->end), ahead;
+	u64 cpus_ns = (now_ns - ONLINE->now_ns) * ONLINE->shared_cpus;
+
+	if (!wide_less(now, end))
+		return true;
+	ahead = wide_minus(end, now);
+	if (mul_high(ahead.high, ONLINE->shared_weight))
+		return false;
+	ahead = wide_times(ahead, ONLINE->shared_weight);
+	return (u64)ahead.high < cpus_ns || ((u64)ahead.high == cpus_ns && !ahead.low);
+}
+
+/* When that is, rounded up. */
+static __always_inline u64 online_end_ns(struct online_task __arena *task)
+{
+	struct s128 now = wide_load(&ONLINE->virtual_now), end = wide_load(&task->end), ahead;
+	u64 cpus = ONLINE->shared_cpus ? ONLINE->shared_cpus : 1, cpus_ns;
+
+	if (!wide_less(now, end))
+		return ONLINE->now_ns;
+	ahead = wide_times(wide_minus(end, now), ONLINE->shared_weight);
+	cpus_ns = ahead.high;
+	return ONLINE->now_ns + cpus_ns / cpus + (cpus_ns % cpus || ahead.low);
+}
+
+/* The first that the ideal catches up with by this time, and is ahead; NIL if there is none. */
+policy_fn u32 online_next_end(u64 now_ns)
+{
+	u32 id = heap_first(HEAP_ENDS), i;
+	u64 end_ns = now_ns;
+
+	if (id != NIL && (!ONLINE->shared_cpus || !online_ends_by(ONLINE_TASK(id), now_ns)))
+		id = NIL;
+	if (id != NIL)
+		end_ns = online_end_ns(ONLINE_TASK(id));
+	bpf_for(i, 0, POLICY_CPUS) {
+		u32 other = heap_at(HEAP_CAPPED, i);
+		struct s128 error;
+		u64 other_ns;
+
+		if (!ONLINE->capped_ahead || i >= ONLINE->heap[HEAP_CAPPED].count)
+			break;
+		if (!ONLINE_TASK(other)->ahead)
+			continue;
+		error = online_error(ONLINE_TASK(other));
+		other_ns = ONLINE->now_ns + (error.high < 0 ? 0 : error.high + (error.low != 0));
+		if (other_ns < end_ns || (other_ns == end_ns && other < id)) {
+			id = other;
+			end_ns = other_ns;
+		}
+	}
+	if (id != NIL && end_ns != ONLINE->now_ns)
+		online_move(end_ns);
+	return id;
+}
+
+/* Moves time on; tasks that the ideal has caught up with are asleep then. */
+policy_fn u32 online_advance(u64 now_ns)
+{
+	u32 i;
+
+	/* Also if no time has passed: errors that were shared move V. */
+	bpf_for(i, 0, POLICY_TASKS) {
+		u32 id = online_next_end(now_ns);
+
+		if (id == NIL)
+			break;
+		online_expect_end(id, false);
+		ONLINE_TASK(id)->ahead = false;
+		online_leave(id, 0);
+		turns_left(id);
+	}
+	if (now_ns != ONLINE->now_ns)
+		online_move(now_ns);
+	return 0;
+}
+
+static __always_inline void online_init(u32 cpus)
+{
+	ONLINE->cpus = cpus;
+	ONLINE->shared_cpus = cpus == 1;
+	ONLINE->shared_weight = 1;
+}
+
+/* A task is known, asleep. */
+static __always_inline void online_add(u32 id, u32 weight)
+{
+	struct online_task __arena *task = ONLINE_TASK(id);
+
+	policy_assert(!task->ahead);
+	task->line.low = 0;
+	task->line.high = 0;
+	task->mode = ONLINE_ASLEEP;
+	task->weight = weight;
+}
+
+/* A task, which is asleep, goes away. What it is ahead stays missing in the errors of the others. */
+policy_fn u32 online_remove(u32 id)
+{
+	if (!ONLINE_TASK(id)->ahead)
+		return 0;
+	online_expect_end(id, false);
+	ONLINE_TASK(id)->ahead = false;
+	online_leave(id, 0);
+	return 0;
+}
+
+/* A task wants to run from now on. */
+policy_fn u32 online_wake(u32 id)
+{
+	if (ONLINE_TASK(id)->ahead) {
+		online_expect_end(id, false);
+		ONLINE_TASK(id)->ahead = false;
+		return 0;
+	}
+	online_begin_anew();
+	online_enter(id);
+	online_readjust();
+	return 0;
+}
+
+/* A task sleeps from now on. */
+policy_fn u32 online_block(u32 id)
+{
+	struct s128 error = online_error(ONLINE_TASK(id));
+
+	if (error.high > 0 || (!error.high && error.low)) {
+		ONLINE_TASK(id)->ahead = true;
+		online_expect_end(id, true);
+		return 0;
+	}
+	online_leave(id, ONLINE_KEPT_QUANTA * quantum_ns());
+	return 0;
+}
+
+policy_fn u32 online_set_weight(u32 id, u32 weight)
+{
+	struct online_task __arena *task = ONLINE_TASK(id);
+	bool was_ahead = task->ahead;
+
+	if (task->mode == ONLINE_ASLEEP) {
+		task->weight = weight;
+		return 0;
+	}
+	if (was_ahead)
+		online_expect_end(id, false);
+	task->ahead = false;
+	online_begin_anew();
+	online_withdraw(id);
+	task->weight = weight;
+	online_enter(id);
+	online_readjust();
+	if (was_ahead)
+		online_expect_end(id, true);
+	task->ahead = was_ahead;
+	return 0;
+}
+
+/*
+ * A task received used_ns, in elapsed_ns. All share what was lost of that, or what was used at some other
+ * time; but what a task lost that is entitled to a whole cpu, nobody can give it.
+ */
+static __always_inline void online_charge(u32 id, u64 used_ns, u64 elapsed_ns)
+{
+	struct online_task __arena *task = ONLINE_TASK(id);
+
+	if (task->mode == ONLINE_CAPPED) {
+		online_add_ns(task, used_ns > elapsed_ns ? used_ns : elapsed_ns);
+		return;
+	}
+	online_add_ns(task, used_ns);
+	if (used_ns != elapsed_ns)
+		online_share(elapsed_ns - used_ns);
+}
+
+#endif
