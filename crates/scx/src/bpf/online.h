@@ -90,6 +90,8 @@ struct online {
 	/* How long a task had no use for its cpu, by the shares before; what is left of that. */
 	u64 lasted_ns, lasted_cpus, lasted_weight;
 	s64 rest_ns;
+	/* During a change of a heap: the place that is free. */
+	u32 at;
 	u32 moved_count;
 	u32 moved[ONLINE_MOVED];
 	struct online_heap heap[ONLINE_HEAPS];
@@ -152,35 +154,44 @@ static __always_inline bool heap_before(u32 heap, u32 id, u32 other)
 	return id < other;
 }
 
-/* Puts a task where it belongs; the place is free, and its neighbours are in order. */
-policy_fn u32 heap_settle(u32 heap, u32 at, u32 id)
+/* The first of the two places below a place; they may be beyond the end. */
+static __always_inline u32 first_below(u32 heap, u32 at)
 {
-	u32 i, count;
+	u32 left = 2 * at + 1, right = left + 1;
+	bool is_right = right < ONLINE->heap[heap].count &&
+			heap_before(heap, heap_at(heap, right), heap_at(heap, left));
+
+	return left + is_right;
+}
+
+/*
+ * Puts a task where it belongs; the place is free, and its neighbours are in order. (The place is kept in
+ * memory: the verifier would follow a variable through every level.)
+ */
+policy_fn u32 heap_settle(u32 heap, u32 place, u32 id)
+{
+	u32 i;
 
 	if (heap >= ONLINE_HEAPS)
 		return 0;
+	ONLINE->at = place;
 	bpf_for(i, 0, HEAP_LEVELS) {
-		u32 above = heap_at(heap, (at - 1) / 2);
+		u32 at = ONLINE->at, above = heap_at(heap, (at - 1) / 2);
 
 		if (!at || !heap_before(heap, id, above))
 			break;
 		heap_put(heap, at, above);
-		at = (at - 1) / 2;
+		ONLINE->at = (at - 1) / 2;
 	}
-	count = ONLINE->heap[heap].count;
 	bpf_for(i, 0, HEAP_LEVELS) {
-		u32 below = 2 * at + 1;
+		u32 at = ONLINE->at, below = first_below(heap, at);
 
-		if (below >= count)
-			break;
-		if (below + 1 < count && heap_before(heap, heap_at(heap, below + 1), heap_at(heap, below)))
-			below++;
-		if (!heap_before(heap, heap_at(heap, below), id))
+		if (below >= ONLINE->heap[heap].count || !heap_before(heap, heap_at(heap, below), id))
 			break;
 		heap_put(heap, at, heap_at(heap, below));
-		at = below;
+		ONLINE->at = below;
 	}
-	heap_put(heap, at, id);
+	heap_put(heap, ONLINE->at, id);
 	return 0;
 }
 
