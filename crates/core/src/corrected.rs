@@ -450,10 +450,18 @@ impl<P: Policy> Corrected<P> {
 
     /// Who runs in the turn of `turn`.
     fn choose(&mut self, turn: TaskId, now_ns: Nanos) -> TaskId {
+        if self.needs_cpu(turn) {
+            return turn;
+        }
         let own = self.key(turn, now_ns);
         let room = (ROOM * self.quantum_ns).cast_signed();
         let keys = self.candidates.iter().map(|&task| (self.key(task, now_ns), task));
         keys.min().filter(|&(key, _)| key + room < own).map_or(turn, |(_, task)| task)
+    }
+
+    /// True if `task` is entitled to a whole cpu: it could not make up for what others take from it.
+    fn needs_cpu(&self, task: TaskId) -> bool {
+        self.cpus.len() > 1 && self.ideal.as_ref().is_some_and(|ideal| ideal.is_capped(task))
     }
 
     /// `task`, which waits, runs.
@@ -492,7 +500,9 @@ impl<P: Policy> Corrected<P> {
         let turn = self.turn(cpu, now_ns).or_else(|| self.adopt(cpu));
         let task = turn.map(|turn| self.choose(turn, now_ns));
         match (self.ready, task) {
-            (Some(ready), Some(task)) if self.key(ready, now_ns) > self.key(task, now_ns) => {
+            (Some(ready), Some(task))
+                if self.needs_cpu(task) || self.key(ready, now_ns) > self.key(task, now_ns) =>
+            {
                 Some(self.start_turn(cpu, task, now_ns))
             }
             (Some(ready), _) => Some(self.start_early(cpu, ready, now_ns)),
@@ -617,7 +627,10 @@ impl<P: Policy> Policy for Corrected<P> {
         }
         self.ideal_at(now_ns);
         let ready = self.key(self.ready?, now_ns);
-        let runs_in_turn = |cpu: &Cpu| !cpu.stopping && !cpu.early && cpu.running != NIL;
+        let runs_in_turn = |cpu: &Cpu| {
+            let running = TaskId(cpu.running);
+            !cpu.stopping && !cpu.early && cpu.running != NIL && !self.needs_cpu(running)
+        };
         let keys = self.cpus.iter().enumerate().filter(|(_, cpu)| runs_in_turn(cpu));
         let keys = keys.map(|(cpu, known)| (self.key(TaskId(known.running), now_ns), cpu));
         let (_, cpu) = keys.max().filter(|&(key, _)| key > ready)?;

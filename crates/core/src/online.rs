@@ -155,6 +155,11 @@ impl Online {
         }
     }
 
+    /// True if `task` is served and entitled to a whole cpu.
+    pub(crate) fn is_capped(&self, task: TaskId) -> bool {
+        self.errors.is_capped(task)
+    }
+
     /// Service less ideal service, in nanoseconds rounded down. What the task received since it was
     /// charged last is not in it.
     pub(crate) fn error_ns(&self, task: TaskId) -> i64 {

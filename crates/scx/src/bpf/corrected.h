@@ -208,12 +208,21 @@ turns_fn void corrected_look(void)
 	}
 }
 
+/* True if a task is entitled to a whole cpu, of several: it could not make up for what others take from it. */
+turns_fn bool corrected_needs_cpu(u32 id)
+{
+	return ONLINE_TASK(id)->mode == ONLINE_CAPPED;
+}
+
 /* Who runs in the turn of a task. */
 policy_fn u32 corrected_choose(u32 turn)
 {
 	u32 least = turn, i;
-	s64 least_key = corrected_key(turn) - (s64)(CORRECTED_ROOM_QUANTA * quantum_ns());
+	s64 least_key;
 
+	if (corrected_needs_cpu(turn))
+		return turn;
+	least_key = corrected_key(turn) - (s64)(CORRECTED_ROOM_QUANTA * quantum_ns());
 	bpf_for(i, 0, CORRECTED_CANDIDATES) {
 		u32 id = CORRECTED->candidate[i & (CORRECTED_CANDIDATES - 1)];
 		s64 key;
@@ -357,12 +366,14 @@ policy_fn u32 corrected_decide(u32 cpu, u32 turn)
 {
 	u32 ready = TURNS->ready.first, id = turn == NIL ? NIL : corrected_choose(turn);
 
-	if (ready != NIL && (id == NIL || corrected_key(ready) <= corrected_key(id))) {
+	if (ready == NIL && id == NIL)
+		return NIL;
+	if (id == NIL || (ready != NIL && !corrected_needs_cpu(id) &&
+			  corrected_key(ready) <= corrected_key(id))) {
 		corrected_start_early(cpu, ready);
 		return ready;
 	}
-	if (id != NIL)
-		corrected_start(cpu, id, turn_cpu(cpu)->turn_ns, false);
+	corrected_start(cpu, id, turn_cpu(cpu)->turn_ns, false);
 	return id;
 }
 
@@ -449,7 +460,7 @@ policy_fn u32 corrected_begin(u32 id)
 	return 0;
 }
 
-/* A cpu that shall stop what it runs: the one whose task is furthest ahead, and of whoever is ready. */
+/* A cpu that shall stop what it runs: the one whose task is furthest ahead, and further than who is ready. */
 policy_fn u32 corrected_victim(void)
 {
 	u32 victim = NIL, i;
@@ -459,7 +470,8 @@ policy_fn u32 corrected_victim(void)
 		struct turn_cpu __arena *this = turn_cpu(i);
 		s64 key;
 
-		if (this->stopping || this->early || this->running == NIL)
+		if (this->stopping || this->early || this->running == NIL ||
+		    corrected_needs_cpu(this->running))
 			continue;
 		key = corrected_key(this->running);
 		if (key > most || (key == most && victim != NIL)) {
