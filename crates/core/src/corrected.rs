@@ -22,6 +22,9 @@
 //!   else interrupts the cpu whose task is furthest ahead, if that is further ahead than it is itself.
 //!   Several such tasks run in turn, a [quarter](RUN_PART) of a quantum each. The policy is not charged for
 //!   it.
+//! * What a cpu wastes between two runs, while somebody waits, all share: it is nobody's error.
+//! * A task that is entitled to a whole cpu, of several, is left alone: nobody uses its turn or interrupts
+//!   it, since it could not make up for that.
 //! * The rest of an interrupted turn is used next on that cpu, or on one that would else idle.
 //! * Until a task sleeps, wakes late or changes weight nothing is counted and nothing is corrected: then
 //!   the decisions are the policy's, and its bound holds.
@@ -188,6 +191,8 @@ struct Cpu {
     early: bool,
     /// It was asked to stop what it runs, and has not picked since.
     stopping: bool,
+    /// Since when it runs nothing though somebody else waited.
+    wasting_since_ns: Option<Nanos>,
 }
 
 fn short(index: usize) -> u32 {
@@ -209,6 +214,8 @@ pub struct Corrected<P> {
     ready_count: usize,
     /// Cpus that are stopping.
     stopping: usize,
+    /// Cpus that run a task.
+    running: usize,
     /// A task was picked.
     started: bool,
     /// `None` as long as nobody slept, woke late or changed weight.
@@ -232,6 +239,7 @@ impl<P: Policy> Corrected<P> {
             before_ns: 0,
             early: false,
             stopping: false,
+            wasting_since_ns: None,
         };
         Corrected {
             policy,
@@ -243,6 +251,7 @@ impl<P: Policy> Corrected<P> {
             ready: None,
             ready_count: 0,
             stopping: 0,
+            running: 0,
             started: false,
             ideal: None,
             candidates: Vec::with_capacity(CANDIDATES),
@@ -474,6 +483,7 @@ impl<P: Policy> Corrected<P> {
         debug_assert_eq!(known.state, State::Waiting);
         known.state = State::Running;
         known.cpu = short(cpu);
+        self.running += 1;
         self.cpus[cpu].running = task.0;
         (self.cpus[cpu].since_ns, self.cpus[cpu].before_ns) = (now_ns, 0);
         task
@@ -494,7 +504,11 @@ impl<P: Policy> Corrected<P> {
 
     /// `pick` once errors are kept.
     fn pick_corrected(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
-        self.ideal_at(now_ns);
+        let wasted_ns =
+            self.cpus[cpu].wasting_since_ns.take().map_or(0, |since_ns| now_ns - since_ns);
+        if let Some(ideal) = self.ideal_at(now_ns) {
+            ideal.lose(wasted_ns);
+        }
         self.stopping -= usize::from(core::mem::take(&mut self.cpus[cpu].stopping));
         self.patrol(now_ns);
         let turn = self.turn(cpu, now_ns).or_else(|| self.adopt(cpu));
@@ -590,6 +604,7 @@ impl<P: Policy> Policy for Corrected<P> {
         let known = &mut self.tasks[task.index()];
         (known.cpu, known.run_ns, known.state) = (short(cpu), self.quantum_ns, State::Running);
         (self.cpus[cpu].running, self.cpus[cpu].since_ns) = (task.0, now_ns);
+        self.running += 1;
         Some(task)
     }
 
@@ -599,6 +614,9 @@ impl<P: Policy> Policy for Corrected<P> {
         let cpu = core::mem::replace(&mut known.cpu, NIL) as usize;
         known.state = State::Waiting;
         self.cpus[cpu].running = NIL;
+        self.running -= 1;
+        // The task itself may block at once.
+        let others_wait = self.runnable.len() > self.running + 1;
         let Cpu { since_ns, before_ns, early, .. } = self.cpus[cpu];
         let elapsed_ns = now_ns - since_ns;
         let least_ns = self.least_ns();
@@ -607,6 +625,7 @@ impl<P: Policy> Policy for Corrected<P> {
             return;
         };
         ideal.charge(task, used_ns.saturating_sub(before_ns), elapsed_ns);
+        self.cpus[cpu].wasting_since_ns = others_wait.then_some(now_ns);
         let known = &mut self.tasks[task.index()];
         known.advance_ns = known.advance_ns.saturating_sub(used_ns);
         if known.advance_ns < least_ns {

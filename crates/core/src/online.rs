@@ -155,6 +155,13 @@ impl Online {
         }
     }
 
+    /// A cpu ran nothing for `lost_ns` though tasks waited: all share that.
+    pub(crate) fn lose(&mut self, lost_ns: Nanos) {
+        if lost_ns != 0 {
+            self.errors.share(lost_ns.cast_signed());
+        }
+    }
+
     /// True if `task` is served and entitled to a whole cpu.
     pub(crate) fn is_capped(&self, task: TaskId) -> bool {
         self.errors.is_capped(task)

@@ -43,6 +43,8 @@ struct corrected {
 	u32 open;
 	/* A task was picked. */
 	u32 started;
+	/* Cpus that run a task. */
+	u32 running;
 	/* Where the patrol is in the list of runnable tasks. */
 	u32 patrol;
 	/* Tasks that wait. At most CORRECTED_CANDIDATES, none twice. */
@@ -347,6 +349,7 @@ turns_fn void corrected_start(u32 cpu, u32 id, u64 run_ns, bool early)
 	turn->state = TURN_ON;
 	turn->cpu = cpu;
 	turn->run_ns = run_ns;
+	CORRECTED->running++;
 	this->running = id;
 	this->early = early;
 	this->since_ns = now_ns();
@@ -380,8 +383,13 @@ policy_fn u32 corrected_decide(u32 cpu, u32 turn)
 /* Before a cpu picks. */
 policy_fn u32 corrected_prepare(u32 cpu)
 {
-	TURNS->stopping -= turn_cpu(cpu)->stopping;
-	turn_cpu(cpu)->stopping = 0;
+	struct turn_cpu __arena *this = turn_cpu(cpu);
+
+	if (this->wastes && now_ns() != this->wasting_since_ns)
+		online_share(now_ns() - this->wasting_since_ns);
+	this->wastes = false;
+	TURNS->stopping -= this->stopping;
+	this->stopping = 0;
 	corrected_look();
 	return 0;
 }
@@ -395,6 +403,7 @@ turns_fn u32 corrected_pick_as_policy(u32 cpu)
 	TURN(id)->cpu = cpu;
 	TURN(id)->run_ns = quantum_ns();
 	TURN(id)->state = TURN_ON;
+	CORRECTED->running++;
 	turn_cpu(cpu)->running = id;
 	turn_cpu(cpu)->since_ns = now_ns();
 	return id;
@@ -409,10 +418,14 @@ policy_fn u32 corrected_settle(u32 id, u64 used_ns)
 
 	policy_assert(this->running == id);
 	this->running = turn->cpu = NIL;
+	CORRECTED->running--;
 	turn->state = TURN_WAITING;
 	CORRECTED->over_ns = used_ns;
 	if (!CORRECTED->open)
 		return id;
+	/* The task itself may block at once. */
+	this->wastes = CORRECTED->runnable > CORRECTED->running + 1;
+	this->wasting_since_ns = now_ns();
 	online_charge(id, used_ns > this->before_ns ? used_ns - this->before_ns : 0,
 		      now_ns() - this->since_ns);
 	turn->credit_ns = used_ns < turn->credit_ns ? turn->credit_ns - used_ns : 0;
