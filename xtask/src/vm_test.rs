@@ -76,6 +76,7 @@ pub(crate) fn run() -> Result<()> {
             flood(),
             recorded(),
             run_command(),
+            corrected(),
         ];
         check(None, cpus, &scripts)?;
         if cpus > 1 {
@@ -174,6 +175,18 @@ prorata verify /tmp/recording"
     )
 }
 
+/// Where turns are corrected a cgroup keeps its half beside a storm of forks; the policy decides as the
+/// core's.
+fn corrected() -> String {
+    format!(
+        "xtask guest groups --seconds 2 --error {GROUP_ERROR} --case '100x1, 100 forks' \
+         --under 'scx_prorata --policy gr3:sleepers=corrected'
+xtask guest groups --seconds 1 --case '200x3' \
+    --under 'scx_prorata --policy gr3:sleepers=corrected --record /tmp/recording'
+prorata verify /tmp/recording"
+    )
+}
+
 /// Hogs that may not run on every cpu get what they are due, also where a cpu is left idle; the policy
 /// decides as the core's, which knows of no masks.
 fn bound() -> String {
@@ -201,9 +214,13 @@ fn units() -> String {
     format!("xtask guest services --seconds 1 --error {GROUP_ERROR} --under scx_prorata")
 }
 
-/// Every policy loads, and hogs run under it.
+/// Every policy loads, also where turns are corrected, and hogs run under it.
 fn loads() -> String {
-    let load = |(policy, _): &(&str, u32)| {
+    let specs = POLICIES.iter().flat_map(|(policy, _)| {
+        let more = if policy.contains(':') { ',' } else { ':' };
+        [policy.to_string(), format!("{policy}{more}sleepers=corrected")]
+    });
+    let load = |policy: String| {
         format!(
             "begin --policy {policy}
 burn & HOGS=$!
@@ -214,7 +231,7 @@ kill $HOGS
 end INT"
         )
     };
-    POLICIES.iter().map(load).collect::<Vec<_>>().join("\n")
+    specs.map(load).collect::<Vec<_>>().join("\n")
 }
 
 /// What is not a policy is refused, and so is a kernel that is scheduled already; one whose

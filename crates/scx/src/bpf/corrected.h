@@ -210,7 +210,7 @@ turns_fn void corrected_look(void)
 	}
 }
 
-/* True if a task is entitled to a whole cpu, of several: it could not make up for what others take from it. */
+/* True if a task is entitled to a whole cpu, of several: it could not make up for what others take. */
 turns_fn bool corrected_needs_cpu(u32 id)
 {
 	return ONLINE_TASK(id)->mode == ONLINE_CAPPED;
@@ -473,7 +473,7 @@ policy_fn u32 corrected_begin(u32 id)
 	return 0;
 }
 
-/* A cpu that shall stop what it runs: the one whose task is furthest ahead, and further than who is ready. */
+/* A cpu that shall stop what it runs: whose task is furthest ahead, and further than who is ready. */
 policy_fn u32 corrected_victim(void)
 {
 	u32 victim = NIL, i;
