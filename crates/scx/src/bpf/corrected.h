@@ -210,10 +210,10 @@ turns_fn void corrected_look(void)
 	}
 }
 
-/* True if a task is entitled to a whole cpu, of several: it could not make up for what others take. */
+/* True if a task is entitled to a whole cpu, of several, and behind: it could not make up for more. */
 turns_fn bool corrected_needs_cpu(u32 id)
 {
-	return ONLINE_TASK(id)->mode == ONLINE_CAPPED;
+	return ONLINE_TASK(id)->mode == ONLINE_CAPPED && corrected_key(id) <= -(s64)turns_share_ns();
 }
 
 /* Who runs in the turn of a task. */
