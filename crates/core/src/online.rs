@@ -145,7 +145,8 @@ impl Online {
     pub(crate) fn charge(&mut self, task: TaskId, used_ns: Nanos, elapsed_ns: Nanos) {
         let now_ns = self.errors.now_ns();
         if self.errors.is_capped(task) {
-            self.errors.charge(task, used_ns.max(elapsed_ns), now_ns);
+            let received_ns = if elapsed_ns > 0 { elapsed_ns } else { used_ns };
+            self.errors.charge(task, received_ns, now_ns);
             return;
         }
         self.errors.charge(task, used_ns, now_ns);

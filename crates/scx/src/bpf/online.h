@@ -634,7 +634,7 @@ static __always_inline void online_charge(u32 id, u64 used_ns, u64 elapsed_ns)
 	struct online_task __arena *task = ONLINE_TASK(id);
 
 	if (task->mode == ONLINE_CAPPED) {
-		online_add_ns(task, used_ns > elapsed_ns ? used_ns : elapsed_ns);
+		online_add_ns(task, elapsed_ns ? elapsed_ns : used_ns);
 		return;
 	}
 	online_add_ns(task, used_ns);
