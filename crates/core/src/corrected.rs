@@ -468,8 +468,8 @@ impl<P: Policy> Corrected<P> {
         keys.min().filter(|&(key, _)| key + room < own).map_or(turn, |(_, task)| task)
     }
 
-    /// True if `task` is entitled to a whole cpu, of several, and behind: it could not make up for what others
-    /// take from it.
+    /// True if `task` is entitled to a whole cpu, of several, and behind: it could not make up for what
+    /// others take from it.
     fn needs_cpu(&self, task: TaskId, now_ns: Nanos) -> bool {
         let is_capped = |ideal: &Online| ideal.is_capped(task);
         self.cpus.len() > 1
