@@ -510,7 +510,8 @@ proptest! {
         for entry in REGISTRY.iter().filter(|entry| cpus == 1 || entry.multiprocessor) {
             let setup = workload.setup();
             let policy = policies::build(entry.name, &setup).expect(entry.name);
-            let policy = Checked::new(policy, &setup);
+            let policy =
+                Checked::new(policy, &setup).work_conserving(entry.work_conserving);
             let mut engine = Engine::new(&workload, policy, Timeline::default()).expect("fits");
             let ends = lives.iter().zip((0..).map(TaskId)).map(|(&(_, end_ns, _), id)| (end_ns, id));
             engine.end_tasks(ends).expect("no task blocks");
