@@ -11,6 +11,9 @@ use prorata::masks::{self, Mask};
 use prorata::{Weight, weights};
 
 mod native;
+mod random;
+
+use random::Random;
 
 const HISTORY: usize = 600;
 const LOOK: usize = 6;
@@ -18,22 +21,6 @@ const TASKS: usize = 24;
 /// What others' rounding may make of a rate; its own weight is a whole number, too.
 const ROUNDING: f64 = 0.002;
 const SANITIZED: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-
-/// splitmix64: the same seed gives the same changes on every machine.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit as u64).expect("it is below a usize")
-    }
-}
 
 #[derive(Clone, Copy)]
 struct Task {

@@ -10,6 +10,9 @@ use std::fmt::Write as _;
 use prorata::{Policy, Setup, Sleepers, TaskId, Weight, central};
 
 mod native;
+mod random;
+
+use random::Random;
 
 const QUANTUM_NS: u64 = 5_000_000;
 /// Calls per random history; many short ones find more than one long one.
@@ -17,32 +20,16 @@ const HISTORY: usize = 4_000;
 /// Weights are below (`POLICY_WEIGHT_ORDER` in `policy.h`).
 const WEIGHT_LIMIT: u64 = 1 << 27;
 
-/// splitmix64: the same seed gives the same calls on every machine.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit as u64).expect("it is below a usize")
-    }
-
-    /// From equal weights to weights 10^8 apart, depending on `spread`.
-    fn weight(&mut self, spread: usize) -> u32 {
-        let number = match spread {
-            0 => 1024,
-            1 => 1 + self.next() % 10,
-            2 => 1 + self.next() % 1000,
-            3 => (self.next() % 1_000_000) >> self.below(20),
-            _ => (self.next() % WEIGHT_LIMIT) >> self.below(27),
-        };
-        u32::try_from(number).expect("it is below 2^27").max(1)
-    }
+/// From equal weights to weights 10^8 apart, depending on `spread`.
+fn weight(random: &mut Random, spread: usize) -> u32 {
+    let number = match spread {
+        0 => 1024,
+        1 => 1 + random.next() % 10,
+        2 => 1 + random.next() % 1000,
+        3 => (random.next() % 1_000_000) >> random.below(20),
+        _ => (random.next() % WEIGHT_LIMIT) >> random.below(27),
+    };
+    u32::try_from(number).expect("it is below 2^27").max(1)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -123,7 +110,7 @@ impl Recorder {
 
     fn weight(&mut self) -> u32 {
         match self.weights {
-            Weights::Spread(spread) => self.random.weight(spread),
+            Weights::Spread(spread) => weight(&mut self.random, spread),
             Weights::NearCap => {
                 let light = self.states.len() / self.cpus.len();
                 let near = light.max(1) - 1 + self.random.below(3);

@@ -11,36 +11,23 @@ use prorata::hierarchy::{Hierarchy, Place};
 use prorata::{Weight, weights};
 
 mod native;
+mod random;
+
+use random::Random;
 
 /// Changes in a history; after every [`LOOK`]th, what tasks were told is compared.
 const HISTORY: usize = 1_000;
 const LOOK: usize = 8;
 const DEPTH: usize = 16;
 
-/// splitmix64: the same seed gives the same changes on every machine.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit as u64).expect("it is below a usize")
-    }
-
-    /// Equal weights, those of nice values, or up to 10^6.
-    fn weight(&mut self) -> u32 {
-        let number = match self.below(3) {
-            0 => 1024,
-            1 => 15 + self.next() % 90_000,
-            _ => 1 + ((self.next() % 1_000_000) >> self.below(20)),
-        };
-        u32::try_from(number).expect("it is at most 10^6")
-    }
+/// Equal weights, those of nice values, or up to 10^6.
+fn some_weight(random: &mut Random) -> u32 {
+    let number = match random.below(3) {
+        0 => 1024,
+        1 => 15 + random.next() % 90_000,
+        _ => 1 + ((random.next() % 1_000_000) >> random.below(20)),
+    };
+    u32::try_from(number).expect("it is at most 10^6")
 }
 
 fn weight(number: u32) -> Weight {
@@ -113,7 +100,7 @@ impl World {
 
     fn change_node(&mut self) {
         let number = 1 + self.random.below(self.nodes.len() - 1);
-        let new = self.random.weight();
+        let new = some_weight(&mut self.random);
         let Some(node) = self.nodes[number] else {
             let parent = self.some_node();
             return self.add_node(number, parent, new);
@@ -146,7 +133,7 @@ impl World {
 
     fn change_task(&mut self) {
         let number = self.random.below(self.tasks.len());
-        let (node, new) = (self.some_node(), self.random.weight());
+        let (node, new) = (self.some_node(), some_weight(&mut self.random));
         let place_of_node = self.nodes[node].expect("it is there").place;
         let Some(task) = self.tasks[number] else {
             self.write(format_args!("a {number} {node} {new}"));
