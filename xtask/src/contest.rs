@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::report::{self, Row};
 use crate::shell;
@@ -13,6 +13,8 @@ use crate::vm::{self, Check};
 
 /// From crates.io.
 const PEERS: &[&str] = &["scx_flash", "scx_lavd"];
+/// The kernel's own, and one that leaves everything to sched_ext.
+const OTHERS: &[&str] = &["eevdf", "empty"];
 const PEER_VERSION: &str = "1.1.4";
 const TIMEOUT: Duration = Duration::from_secs(3 * 3600);
 
@@ -28,6 +30,16 @@ pub(crate) struct Contest {
 impl Contest {
     /// Of all schedulers, or of those that are `wanted`: policies, `eevdf`, `empty`, `scx_flash`, `scx_lavd`.
     pub(crate) fn new(wanted: Option<&[String]>) -> Result<Contest> {
+        for name in wanted.into_iter().flatten() {
+            let known =
+                [policies()?, OTHERS.iter().chain(PEERS).map(ToString::to_string).collect()]
+                    .concat();
+            ensure!(
+                known.contains(name),
+                "no scheduler is called '{name}'; there are {}",
+                known.join(", ")
+            );
+        }
         let takes_part = |name: &str| wanted.is_none_or(|wanted| wanted.iter().any(|w| w == name));
         let mut programs = Vec::new();
         if takes_part("empty") {
