@@ -4,7 +4,7 @@ mod run_common;
 
 use std::time::{Duration, Instant};
 
-use run_common::{backends, is_held, processes_of, prorata, signal};
+use run_common::{backends, is_held, processes_of, prorata, signal, wait_until};
 
 const MOMENTS: u64 = 20;
 /// So many runs at once.
@@ -43,10 +43,16 @@ fn kill_9_leaves_nothing_stopped_or_frozen() {
                 child.kill().expect("it runs");
                 child.wait().expect("it was killed");
             }
+            // On a busy machine the guardian and a process in the middle of an exec wait as well.
+            let held_by = |run: u32| -> Vec<String> {
+                processes_of(run).into_iter().filter_map(is_held).collect()
+            };
             std::thread::sleep(Duration::from_secs(1));
+            wait_until(Duration::from_secs(20), || {
+                runs.iter().all(|(_, child)| held_by(child.id()).is_empty())
+            });
             for (moment, child) in &runs {
-                let left = processes_of(child.id());
-                let held: Vec<String> = left.iter().filter_map(|&pid| is_held(pid)).collect();
+                let held = held_by(child.id());
                 while let pids = processes_of(child.id())
                     && !pids.is_empty()
                 {

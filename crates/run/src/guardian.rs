@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::prctl;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
 
@@ -28,10 +28,12 @@ use crate::sys;
 
 /// Without a beat for so long, prorata counts as stopped. Four beats are due in this time.
 const PATIENCE: Duration = Duration::from_millis(1000);
-/// Two looks in a row have to find nothing stopped.
+/// Two looks in a row have to find nothing stopped, and nobody of whom nothing can be told.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Setting free takes at most so long.
-const LOOK_FOR: Duration = Duration::from_millis(900);
+const LOOK_FOR: Duration = Duration::from_secs(3);
+/// The parent of the kernel's threads.
+const KTHREADD: RawPid = 2;
 /// The variable that marks the processes of a run in their environment.
 pub(crate) const MARK: &str = "PRORATA_RUN";
 
@@ -51,7 +53,7 @@ impl Guardian {
         let own = std::process::id();
         let started = Stat::of(own.cast_signed()).map_or(0, |stat| stat.started);
         let mark = format!("{own}.{started}");
-        let watch = Watch { mark: mark.clone(), ..Watch::default() };
+        let watch = Watch { mark: mark.clone(), started, ..Watch::default() };
         let writer = pipe.as_raw_fd();
         let pid = sys::fork(move || {
             // Its own copy of the writing end would keep the pipe from ending.
@@ -100,6 +102,8 @@ impl Guardian {
 #[derive(Debug, Default)]
 struct Watch {
     mark: String,
+    /// When prorata was: nobody of the run is older, but those told of.
+    started: u64,
     /// First processes, when they started, and the cpus they had.
     trees: Vec<(RawPid, u64, CpuSet)>,
     cgroups: Vec<PathBuf>,
@@ -171,13 +175,15 @@ impl Watch {
     }
 
     /// Thaws the cgroups, continues every stopped process of the run, and lets all of them use
-    /// their cpus again. Returns how many were stopped.
+    /// their cpus again. Returns how many were stopped, or may be of the run: look again then.
     fn free_once(&self) -> usize {
         for cgroup in &self.cgroups {
             let _ = fs::write(cgroup.join("cgroup.freeze"), "0");
         }
-        let mut stopped = 0;
-        for (pid, stat, cpus) in self.processes() {
+        let (processes, unknown) = self.processes();
+        let mut stopped = unknown;
+        let mut groups = HashSet::new();
+        for (pid, stat, cpus) in processes {
             thread_ids(pid).for_each(|tid| {
                 let _ = sched_setaffinity(Pid::from_raw(tid), &cpus);
             });
@@ -185,12 +191,22 @@ impl Watch {
             // this takes it back.
             let continued = kill(Pid::from_raw(pid), Signal::SIGCONT).is_ok();
             stopped += usize::from(continued && stat.state == b'T');
+            if stat.group == stat.session && self.trees.iter().any(|tree| tree.0 == stat.group) {
+                groups.insert(stat.group);
+            }
+        }
+        // Prorata stops the group of a command as a whole. A fork that is under way hands such a
+        // stop on to the child, which is in no list yet: only a signal to the group reaches it.
+        for group in groups {
+            let _ = killpg(Pid::from_raw(group), Signal::SIGCONT);
         }
         stopped
     }
 
     /// The processes of the run: those told of, their descendants, and all that carry the mark.
-    fn processes(&self) -> Vec<(RawPid, Stat, CpuSet)> {
+    /// And how many others have no environment at the moment: in the middle of an exec a process
+    /// has none, and a stop that it was sent before comes into effect only afterwards.
+    fn processes(&self) -> (Vec<(RawPid, Stat, CpuSet)>, usize) {
         let all: HashMap<RawPid, Stat> =
             all_pids().filter_map(|pid| Some((pid, Stat::of(pid)?))).collect();
         let roots = self.trees.iter().filter(|(root, started, _)| {
@@ -198,15 +214,18 @@ impl Watch {
         });
         let roots: HashMap<RawPid, &CpuSet> = roots.map(|(root, _, cpus)| (*root, cpus)).collect();
         let original = nix::sched::sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
-        let find = |(&pid, stat): (&RawPid, &Stat)| {
-            let cpus = match ancestor_in(pid, &all, &roots) {
-                Some(cpus) => *cpus,
-                None if carries(pid, &self.mark) => original,
-                None => return None,
-            };
-            Some((pid, *stat, cpus))
-        };
-        all.iter().filter_map(find).collect()
+        let mut found = Vec::new();
+        let mut unknown = 0;
+        for (&pid, stat) in &all {
+            if let Some(cpus) = ancestor_in(pid, &all, &roots) {
+                found.push((pid, *stat, *cpus));
+            } else if carries(pid, &self.mark) {
+                found.push((pid, *stat, original));
+            } else if stat.parent != KTHREADD && stat.started >= self.started {
+                unknown += usize::from(has_no_environment(pid));
+            }
+        }
+        (found, unknown)
     }
 
     /// Moves what runs in the cgroups one level up and removes them.
@@ -247,6 +266,12 @@ fn ancestor_in<'a>(
         pid = all.get(&pid)?.parent;
     }
     None
+}
+
+/// True of a process in the middle of an exec (or one that was given an empty environment).
+fn has_no_environment(pid: RawPid) -> bool {
+    let zombie = || Stat::of(pid).is_none_or(|stat| matches!(stat.state, b'Z' | b'X'));
+    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|text| text.is_empty()) && !zombie()
 }
 
 /// True if the environment of `pid` marks it as part of the run.
