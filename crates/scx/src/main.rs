@@ -22,6 +22,7 @@ mod kernel;
 mod libbpf;
 mod options;
 mod policies;
+mod real_time;
 mod record;
 mod shared;
 mod socket;

@@ -20,6 +20,7 @@ use crate::kernel;
 use crate::libbpf;
 use crate::options::{Groups, Options};
 use crate::policies::{Heritage, Loaded};
+use crate::real_time::RealTime;
 use crate::shared::Memory;
 
 pub(in crate::policies) struct Scheduler<'a> {
@@ -92,7 +93,11 @@ impl<'a> Scheduler<'a> {
                 }
             },
         };
-        let link = scx_ops_attach!(skel, prorata_ops).map_err(kernel::explain_attach)?;
+        let link = {
+            let _prompt = RealTime::begin()
+                .inspect_err(|error| log::warn!("loads without real-time priority: {error}"));
+            scx_ops_attach!(skel, prorata_ops).map_err(kernel::explain_attach)?
+        };
         Ok(Scheduler { skel, link: Some(link), core_guard })
     }
 }

@@ -1,0 +1,42 @@
+//! Real-time priority for the moment of loading.
+//!
+//! The kernel hands tasks to a scheduler one by one, and those that it handed over already run only
+//! where its own class leaves a cpu idle. Before 7.0 (and stable releases that took its mend) the thread
+//! that loads does that work, and is itself handed over on the way: where others want all cpus it may not
+//! go on for minutes, and the tasks that were handed over wait with it. A thread of real time is not
+//! handed over.
+
+use std::io;
+
+/// The calling thread has the least real-time priority for as long as this lives.
+pub(crate) struct RealTime {
+    before: (i32, libc::sched_param),
+}
+
+impl RealTime {
+    /// Fails where the thread's cgroup has no real-time budget (`CONFIG_RT_GROUP_SCHED`).
+    pub(crate) fn begin() -> io::Result<RealTime> {
+        let mut parameters = libc::sched_param { sched_priority: 0 };
+        // SAFETY: 0 is the calling thread, and the kernel fills in the struct.
+        let (policy, result) =
+            unsafe { (libc::sched_getscheduler(0), libc::sched_getparam(0, &raw mut parameters)) };
+        if policy < 0 || result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        set(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, libc::sched_param { sched_priority: 1 })?;
+        Ok(RealTime { before: (policy, parameters) })
+    }
+}
+
+impl Drop for RealTime {
+    fn drop(&mut self) {
+        let (policy, parameters) = self.before;
+        set(policy, parameters).expect("who may have real time may go back to what it had");
+    }
+}
+
+fn set(policy: i32, parameters: libc::sched_param) -> io::Result<()> {
+    // SAFETY: 0 is the calling thread, and the kernel only reads the struct.
+    let result = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
