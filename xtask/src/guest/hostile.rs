@@ -40,6 +40,8 @@ const MISCREANTS: usize = 6;
 /// All of them end so often, and others come.
 const WAVE: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(300);
+/// Of /proc/stat.
+const USER_TICKS_PER_S: f64 = 100.0;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -256,6 +258,8 @@ struct Step {
     user: f64,
     /// Of root's processes and the kernel's.
     others: f64,
+    /// Nobody's.
+    idle: f64,
 }
 
 impl Step {
@@ -270,7 +274,7 @@ impl fmt::Display for Step {
         let part = |time: f64| time / self.seconds;
         write!(
             f,
-            "{:.2} s, {} cpus, {}: hogs {:.3} {:.3}, due {:.3}; user {:.3}, others {:.3}",
+            "{:.2} s, {} cpus, {}: hogs {:.3} {:.3}, due {:.3}; user {:.3}, others {:.3}, idle {:.3}",
             self.seconds,
             self.online,
             if self.scheduled { "scheduled" } else { "loading" },
@@ -279,6 +283,7 @@ impl fmt::Display for Step {
             part(self.due()),
             part(self.user),
             part(self.others),
+            part(self.idle),
         )
     }
 }
@@ -286,22 +291,22 @@ impl fmt::Display for Step {
 struct Meter {
     hogs: Vec<u32>,
     at: Instant,
-    last: [f64; 4],
+    last: [f64; 5],
     /// How often a scheduler was loaded until then.
     loads: u64,
 }
 
 impl Meter {
     fn new(hogs: Vec<u32>) -> Meter {
-        Meter { hogs, at: Instant::now(), last: [0.0; 4], loads: 0 }
+        Meter { hogs, at: Instant::now(), last: [0.0; 5], loads: 0 }
     }
 
-    /// Run times since the last reading: of each hog, the user, the rest.
-    fn read(&mut self) -> Result<[f64; 4]> {
+    /// Run times since the last reading: of each hog, the user, the rest, nobody.
+    fn read(&mut self) -> Result<[f64; 5]> {
         let hog =
             |index: usize| Ok::<_, anyhow::Error>(run_time_ns(self.hogs[index])? as f64 / 1e9);
-        let now = [hog(0)?, hog(1)?, user_s()?, others_s()?];
-        let since = [0, 1, 2, 3].map(|at| (now[at] - self.last[at]).max(0.0));
+        let now = [hog(0)?, hog(1)?, user_s()?, others_s()?, idle_s()?];
+        let since = [0, 1, 2, 3, 4].map(|at| (now[at] - self.last[at]).max(0.0));
         (self.last, self.at) = (now, Instant::now());
         Ok(since)
     }
@@ -309,7 +314,7 @@ impl Meter {
     fn step(&mut self, online: usize) -> Result<Step> {
         let begin = self.at;
         let loads = scheduler::loads()?;
-        let [first, second, user, others] = self.read()?;
+        let [first, second, user, others, idle] = self.read()?;
         let step = Step {
             seconds: (self.at - begin).as_secs_f64(),
             online,
@@ -317,6 +322,7 @@ impl Meter {
             hogs: [first, second],
             user,
             others,
+            idle,
         };
         self.loads = loads;
         Ok(step)
@@ -335,6 +341,12 @@ fn others_s() -> Result<f64> {
     // One that has gone since is gone.
     let times = threads.split_whitespace().filter_map(|thread| run_time_ns(thread).ok());
     Ok(times.sum::<u64>() as f64 / 1e9)
+}
+
+fn idle_s() -> Result<f64> {
+    let stat = fs::read_to_string("/proc/stat")?;
+    let ticks = stat.split_whitespace().nth(4).context("/proc/stat has no idle time")?;
+    Ok(ticks.parse::<u64>()? as f64 / USER_TICKS_PER_S)
 }
 
 /// The least part of its due that a hog received in a window of the time in which it was ours to give;
