@@ -8,7 +8,9 @@ use std::fmt;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -54,6 +56,9 @@ pub(crate) struct Args {
     /// So many cpus go offline and come back.
     #[arg(long, default_value_t = 2)]
     offline: usize,
+    /// The user does only these: `bind`, `processes`, `yield`, … (see miscreant.rs).
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    acts: Vec<String>,
 }
 
 impl Args {
@@ -101,6 +106,8 @@ impl Args {
             steps: Vec::new(),
             meter: Meter::new(hogs.pids()),
             online: cpus,
+            acts: self.acts.join(","),
+            _releaser: Releaser::start(),
         };
         siege.next_wave(random)?;
         thread::sleep(SETTLING);
@@ -143,18 +150,62 @@ fn delegate() -> Result<()> {
     Ok(fs::set_permissions("/tmp", fs::Permissions::from_mode(0o1777))?)
 }
 
-/// Users' processes may all have stopped each other.
-fn release() -> Result<()> {
-    for leaf in LEAVES {
-        // They may have removed it.
-        let _ = fs::write(format!("{DELEGATED}/{leaf}/cgroup.freeze"), "0");
-        let procs = fs::read_to_string(format!("{DELEGATED}/{leaf}/cgroup.procs"));
-        for pid in procs.unwrap_or_default().split_whitespace() {
+/// Lets the user's processes go on, which may all have stopped each other, until it is dropped. In a
+/// thread of its own: one of them may hold what guards all cgroups, and wait for its cpu for long.
+struct Releaser {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Releaser {
+    fn start() -> Releaser {
+        let over = Arc::new(AtomicBool::new(false));
+        let theirs = over.clone();
+        let release = move || {
+            while !theirs.load(Ordering::Relaxed) {
+                for leaf in LEAVES {
+                    // They may have removed it.
+                    let _ = fs::write(format!("{DELEGATED}/{leaf}/cgroup.freeze"), "0");
+                }
+                thread::sleep(STEP);
+            }
+        };
+        Releaser { over, thread: Some(thread::spawn(release)) }
+    }
+}
+
+impl Drop for Releaser {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().expect("it is joined once");
+        thread.join().expect("it does not panic");
+    }
+}
+
+/// Sends a signal to each of the user's processes. How many there are.
+fn signal_users(signal: i32) -> Result<usize> {
+    let mut count = 0;
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        if is_live_users(&status) {
+            count += 1;
             // It may have gone.
-            let _ = system::signal(pid.parse()?, libc::SIGCONT);
+            let _ = system::signal(pid, signal);
         }
     }
-    Ok(())
+    Ok(count)
+}
+
+/// By /proc/PID/status: a process of the user's, and no zombie.
+fn is_live_users(status: &str) -> bool {
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()
+    };
+    field("Uid:") == Some(&UsersProcess::USER.to_string()) && field("State:") != Some("Z")
 }
 
 /// The machine while the user is at it.
@@ -164,6 +215,8 @@ struct Siege {
     steps: Vec<Step>,
     meter: Meter,
     online: usize,
+    acts: String,
+    _releaser: Releaser,
 }
 
 impl Siege {
@@ -185,7 +238,7 @@ impl Siege {
         self.scheduler.goes_on()?;
         let breaches = fs::read_to_string(BREACHES).unwrap_or_default();
         ensure!(breaches.is_empty(), "the user got what is not for users:\n{breaches}");
-        release()?;
+        signal_users(libc::SIGCONT)?;
         let step = self.meter.step(self.online)?;
         println!("{step}");
         self.steps.push(step);
@@ -215,22 +268,22 @@ impl Siege {
         for _ in 0..MISCREANTS {
             let mut command = Command::new(std::env::current_exe()?);
             command.args(["guest", "miscreant", &random.next().to_string()]).stdin(Stdio::null());
+            if !self.acts.is_empty() {
+                command.args(["--acts", &self.acts]);
+            }
             self.miscreants.push(command.spawn().context("cannot start a miscreant")?);
         }
         Ok(())
     }
 
     fn end_miscreants(&mut self) -> Result<()> {
-        release()?;
-        fs::write(format!("{DELEGATED}/cgroup.kill"), "1")?;
-        for mut miscreant in self.miscreants.drain(..) {
-            miscreant.wait()?;
-        }
         let deadline = Instant::now() + PATIENCE;
-        let events = format!("{DELEGATED}/cgroup.events");
-        while fs::read_to_string(&events)?.contains("populated 1") {
+        while signal_users(libc::SIGKILL)? > 0 {
             ensure!(Instant::now() < deadline, "processes of the user do not end in {PATIENCE:?}");
             thread::sleep(Duration::from_millis(20));
+        }
+        for mut miscreant in self.miscreants.drain(..) {
+            miscreant.wait()?;
         }
         fs::create_dir_all(format!("{DELEGATED}/{}", LEAVES[0]))?;
         Ok(())

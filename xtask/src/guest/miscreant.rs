@@ -42,6 +42,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 #[derive(clap::Args)]
 pub(crate) struct Args {
     seed: u64,
+    /// Does only these, by their names in ACTS; all, if none is named.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    acts: Vec<String>,
 }
 
 impl Args {
@@ -50,11 +53,12 @@ impl Args {
         if Uid::effective().is_root() {
             become_user()?;
         }
+        let acts = acts(&self.acts)?;
         let mut miscreant = Miscreant { random: Random::new(self.seed) };
         // Whatever it does, it wants its share of the cpus.
         fork(|| compute(LIFE));
         loop {
-            let act = ACTS[miscreant.random.index(ACTS.len())];
+            let act = acts[miscreant.random.index(acts.len())];
             act(&mut miscreant)?;
             while reap(WaitPidFlag::WNOHANG) {}
         }
@@ -74,26 +78,40 @@ fn become_user() -> Result<()> {
 /// What users can do. An error is one of the test; what the kernel answers is none.
 type Act = fn(&mut Miscreant) -> Result<()>;
 
-const ACTS: &[Act] = &[
-    Miscreant::hog,
-    Miscreant::bind,
-    Miscreant::change_class,
-    Miscreant::renice,
-    Miscreant::storm_of_processes,
-    Miscreant::storm_of_threads,
-    Miscreant::exec,
-    Miscreant::vfork,
-    Miscreant::trace,
-    Miscreant::stop_and_continue,
-    Miscreant::share_core,
-    Miscreant::become_root_of_a_namespace,
-    Miscreant::flood,
-    Miscreant::take_weight,
-    Miscreant::regroup,
-    Miscreant::freeze,
-    Miscreant::yield_again_and_again,
-    Miscreant::nap_again_and_again,
+const ACTS: &[(&str, Act)] = &[
+    ("compute", Miscreant::hog),
+    ("bind", Miscreant::bind),
+    ("class", Miscreant::change_class),
+    ("renice", Miscreant::renice),
+    ("processes", Miscreant::storm_of_processes),
+    ("threads", Miscreant::storm_of_threads),
+    ("exec", Miscreant::exec),
+    ("vfork", Miscreant::vfork),
+    ("trace", Miscreant::trace),
+    ("stop", Miscreant::stop_and_continue),
+    ("core", Miscreant::share_core),
+    ("namespace", Miscreant::become_root_of_a_namespace),
+    ("flood", Miscreant::flood),
+    ("weight", Miscreant::take_weight),
+    ("regroup", Miscreant::regroup),
+    ("freeze", Miscreant::freeze),
+    ("yield", Miscreant::yield_again_and_again),
+    ("nap", Miscreant::nap_again_and_again),
 ];
+
+/// Those named, or all.
+fn acts(names: &[String]) -> Result<Vec<Act>> {
+    if names.is_empty() {
+        return Ok(ACTS.iter().map(|(_, act)| *act).collect());
+    }
+    let find = |name: &String| {
+        let found = ACTS.iter().find(|(known, _)| known == name);
+        let known: Vec<&str> = ACTS.iter().map(|(known, _)| *known).collect();
+        let unknown = || format!("users do not do '{name}', but {}", known.join(", "));
+        found.map(|(_, act)| *act).with_context(unknown)
+    };
+    names.iter().map(find).collect()
+}
 
 struct Miscreant {
     random: Random,
