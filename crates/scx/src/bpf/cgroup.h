@@ -101,22 +101,9 @@ static __always_inline void end_competing(u32 id)
 	bound_compete(&slots[id].bound, false);
 }
 
-/* Everybody who is runnable: others are told when they wake. */
-global_fn u32 tell_all(void)
-{
-	u32 i;
-
-	bpf_for(i, 0, MAX_TASKS) {
-		if (i >= tree->runnable)
-			break;
-		tell(tree->list[i]);
-	}
-	return 0;
-}
-
 /*
  * The first cgroup, or task that may not run everywhere: runnable tasks are counted from now on, and
- * weights become finer.
+ * weights become finer. All are to be told.
  */
 static __always_inline void group_grow(void)
 {
@@ -126,12 +113,18 @@ static __always_inline void group_grow(void)
 	tree->scale = GROUP_SCALE;
 	bpf_for(id, 0, MAX_TASKS) {
 		if (slots[id].state > TASK_BLOCKED ||
-		    (slots[id].state == TASK_BLOCKED && turns_is_queued(id))) {
+		    (slots[id].state == TASK_BLOCKED && slots[id].known && turns_is_queued(id))) {
 			begin_competing(id);
 			makes_coarser(id);
 		}
 	}
-	tell_all();
+}
+
+/* Everybody who is runnable, at once: others are told when they wake. */
+static __always_inline void tell_everybody(void)
+{
+	shared->news_of_all = true;
+	tell_news();
 }
 
 /* A task wakes: before it joins the policy. */
@@ -140,10 +133,10 @@ static __always_inline void group_wake(u32 id)
 	if (!turns_is_to_queue(id))
 		return;
 	if (slots[id].bound.mask && !tree->grown)
-		group_grow();
+		tell_everybody();
 	begin_competing(id);
 	if (makes_coarser(id))
-		tell_all();
+		tell_everybody();
 	tell(id);
 }
 
@@ -203,17 +196,17 @@ static __always_inline void group_patrol(void)
 
 		if (id == NIL)
 			break;
-		tell(id);
+		note_news(id, NEWS_WEIGHT);
 	}
+	tell_news();
 }
 
-/* A task has another weight among its siblings. */
-static __always_inline void set_own_weight(u32 id, u32 weight)
+/* A task has another weight among its siblings, or is in another cgroup. */
+static __always_inline void note_weight(u32 id)
 {
-	group_set_weight(id, weight);
 	if (makes_coarser(id))
-		tell_all();
-	tell(id);
+		shared->news_of_all = true;
+	note_news(id, NEWS_WEIGHT);
 }
 
 #endif

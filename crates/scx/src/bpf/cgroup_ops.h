@@ -15,7 +15,7 @@
 static __always_inline void make_room_for(u32 node)
 {
 	if (makes_coarser(GROUP_MEMBER(node & (GROUP_NODES - 1))))
-		tell_all();
+		shared->news_of_all = true;
 }
 
 /* False for a cgroup that is a part of another, for want of nodes. */
@@ -32,7 +32,7 @@ static __always_inline u32 add_cgroup(u32 parent, u32 weight, u64 number)
 	if (!lock())
 		return parent;
 	if (!tree->grown)
-		group_grow();
+		shared->news_of_all = true;
 	node = group_add_node(parent, weight, number);
 	if (node == NIL)
 		node = parent;
@@ -83,16 +83,13 @@ void BPF_STRUCT_OPS(prorata_cgroup_move, struct task_struct *p, struct cgroup *f
 		    struct cgroup *to)
 {
 	u32 id = kept_slot(p), node = node_of(number_of(to));
-	u64 now = scx_bpf_now();
 
 	if (id == NIL)
 		return;
-	if (!begin(now))
+	if (!begin())
 		return;
 	group_place(id, node);
-	if (makes_coarser(id))
-		tell_all();
-	tell(id);
+	note_weight(id);
 	unlock();
 }
 

@@ -62,10 +62,8 @@ static __always_inline void crowd_begin(void)
 	group_set_weight(CROWD, WEIGHT_OF_NICE_0);
 	weight = group_weight(CROWD, 0);
 	bound_set_counts(&slot->bound, weight, weight);
-	slot->weight = weight;
 	slot->state = TASK_BLOCKED;
-	record(EVENT_ADD, CROWD, 0, weight, 0);
-	turns_add(CROWD, weight);
+	introduce(slot, CROWD, weight);
 }
 
 /* Somebody is about to wait. An idle cpu that is to look; NIL if there is none, or no need. */

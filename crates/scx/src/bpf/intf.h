@@ -110,6 +110,8 @@ struct shared {
 	u64 now_ns;
 	/* Tasks in the policy. */
 	u64 waiting, running;
+	/* Tasks of which the policy is to be told something, and whether it is to be told of all. */
+	u32 news, news_of_all;
 	u32 free_slot;
 	/* Waiting tasks, the one that has waited longest first. */
 	u32 oldest, newest;

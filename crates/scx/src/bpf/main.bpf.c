@@ -32,6 +32,7 @@
 #include "weight.h"
 #include "cgroup.h"
 #include "task.h"
+#include "news.h"
 #include "permission.h"
 #include "slice.h"
 #include "reader.h"
@@ -43,15 +44,23 @@ char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
 
-/* Takes the lock at a time. False if the scheduler is at its end. */
-static __always_inline bool begin(u64 now)
+/* Takes the lock. False if the scheduler is at its end. */
+static __always_inline bool begin(void)
 {
 	use_arena();
-	if (!lock())
+	return lock();
+}
+
+/* The same at a time at which the policy is called: it is told first of what has changed. */
+static __always_inline bool begin_telling(u64 now)
+{
+	if (!begin())
 		return false;
 	/* Clocks of different cpus may be a little apart; policies see no time go back. */
 	if (now > shared->now_ns)
 		shared->now_ns = now;
+	if (has_news())
+		tell_news();
 	return true;
 }
 
@@ -126,7 +135,7 @@ static __always_inline void enqueue_crowd(struct task_struct *p, u32 home, u64 e
 	u32 idle = NIL;
 	u64 slice_ns;
 
-	if (!begin(scx_bpf_now()))
+	if (!begin_telling(scx_bpf_now()))
 		return;
 	if (!(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ)))
 		goes_on = crowd_goes_on(home);
@@ -168,13 +177,15 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	slot = &slots[id];
-	if (!begin(now))
+	if (!begin_telling(now))
 		return;
 	picked_for = slot->cpu;
 	was_picked = slot->state == TASK_RUNNING;
 	slot->home = home;
 	slot->confined = confined;
 	if (slot->state == TASK_BLOCKED) {
+		if (!slot->known)
+			introduce_task(slot, id);
 		note_mask(p, id);
 		group_wake(id);
 	}
@@ -231,7 +242,7 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 		exec_ns = prev->se.sum_exec_runtime;
 	}
 	bpf_for(attempt, 0, 8) {
-		if (!begin(now))
+		if (!begin_telling(now))
 			return;
 		group_patrol();
 		decision = decide(index, previous, exec_ns);
@@ -249,7 +260,7 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 /* A member of the crowd, which runs on this cpu, sleeps. */
 static __always_inline void block_in_crowd(u32 cpu)
 {
-	if (!runs_crowd(cpu) || !begin(scx_bpf_now()))
+	if (!runs_crowd(cpu) || !begin_telling(scx_bpf_now()))
 		return;
 	if (runs_crowd(cpu))
 		crowd_end(true);
@@ -278,7 +289,7 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 			end_beside(id, index_of(scx_bpf_task_cpu(p)), now, run_time_ns(p));
 		return;
 	}
-	if (!begin(now))
+	if (!begin_telling(now))
 		return;
 	ledger_settle(slot, run_time_ns(p));
 	if (slot->state == TASK_RUNNING)
@@ -311,26 +322,25 @@ bool BPF_STRUCT_OPS(prorata_yield, struct task_struct *from, struct task_struct 
 void BPF_STRUCT_OPS(prorata_set_weight, struct task_struct *p, u32 cgroup_weight)
 {
 	u32 id = slot_of(p), weight;
-	u64 now = scx_bpf_now();
 
 	if (id == NIL)
 		return;
 	weight = task_weight(&slots[id], p);
-	if (!begin(now))
+	if (!begin())
 		return;
-	set_own_weight(id, weight);
+	group_set_weight(id, weight);
+	note_weight(id);
 	unlock();
 }
 
 void BPF_STRUCT_OPS(prorata_set_cpumask, struct task_struct *p, const struct cpumask *cpumask)
 {
 	u32 id = slot_of(p);
-	u64 now = scx_bpf_now();
 
 	/* A task that sleeps is looked at when it wakes. */
 	if (id == NIL || slots[id].state <= TASK_BLOCKED)
 		return;
-	if (!begin(now))
+	if (!begin())
 		return;
 	note_mask(p, id);
 	unlock();
@@ -339,41 +349,31 @@ void BPF_STRUCT_OPS(prorata_set_cpumask, struct task_struct *p, const struct cpu
 void BPF_STRUCT_OPS(prorata_enable, struct task_struct *p)
 {
 	u32 id = kept_slot(p), weight;
-	u64 now = scx_bpf_now();
-	struct slot __arena *slot;
 
 	scx_bpf_task_set_dsq_vtime(p, ((u64)id + 1) & 0xffffffff);
 	if (id == NIL)
 		return;
-	slot = &slots[id];
-	weight = task_weight(slot, p);
-	if (!begin(now))
+	weight = task_weight(&slots[id], p);
+	if (!begin())
 		return;
 	group_set_weight(id, weight);
-	weight = group_weight(id, 0);
-	bound_set_counts(&slot->bound, weight, weight);
-	slot->weight = weight;
-	slot->state = TASK_BLOCKED;
-	slot->exec_ns = p->se.sum_exec_runtime;
-	record(EVENT_ADD, id, 0, weight, slot->pid);
-	turns_add(id, weight);
+	slots[id].exec_ns = p->se.sum_exec_runtime;
+	note_return(id);
 	unlock();
 }
 
 void BPF_STRUCT_OPS(prorata_disable, struct task_struct *p)
 {
 	u32 id = slot_of(p), waiting = NIL;
-	u64 now = scx_bpf_now();
 
-	if (id == NIL || !begin(now))
+	if (id == NIL || !begin())
 		return;
 	/* The cpu that it was picked for has to look for another. */
 	if (slots[id].state == TASK_RUNNING)
 		waiting = slots[id].cpu;
 	if (slots[id].state == TASK_RUNNING || slots[id].state == TASK_AWAY)
 		ledger_settle(&slots[id], p->se.sum_exec_runtime);
-	forget(id);
-	end_competing(id);
+	note_leave(id);
 	unlock();
 	if (waiting != NIL)
 		scx_bpf_kick_cpu(cpu_of(waiting), SCX_KICK_IDLE);
@@ -431,7 +431,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 	}
 	shared_address = (u64)shared;
 	counts_address = (u64)&state->counts;
-	shared->oldest = shared->newest = NIL;
+	shared->news = shared->oldest = shared->newest = NIL;
 	bpf_for(i, 0, MAX_CPUS)
 		shared->cpu[i].task = NIL;
 	shared->free_slot = NIL;
@@ -459,7 +459,8 @@ static int choose_weight(const struct task_struct *p, u32 id, u32 chosen, bool m
 	if (weight > task_weight(&slots[id], p) && !may_raise)
 		return -EACCES;
 	slots[id].chosen_weight = chosen;
-	set_own_weight(id, weight);
+	group_set_weight(id, weight);
+	note_weight(id);
 	return 0;
 }
 
@@ -468,7 +469,6 @@ static void set_or_get_weight(struct task_struct *p, struct weight_call *call)
 	struct caller caller = {};
 	bool sets = call->weight != NIL, raises = false;
 	u32 id, chosen = call->weight;
-	u64 now = bpf_ktime_get_ns();
 	unsigned long flags;
 
 	if (sets) {
@@ -479,7 +479,7 @@ static void set_or_get_weight(struct task_struct *p, struct weight_call *call)
 	}
 	call->result = -ESRCH;
 	bpf_local_irq_save(&flags);
-	if (begin(now)) {
+	if (begin()) {
 		/* A slot is given to another task only under the lock. */
 		id = slot_of(p);
 		/* A task of another class may have a number that an earlier scheduler left. */

@@ -50,6 +50,17 @@ enum task_state {
 	TASK_AWAY,
 };
 
+/* What the policy is to be told of a task (news.h). */
+enum news {
+	/* What it counts for. */
+	NEWS_WEIGHT = 1,
+	/* It is no longer ours … */
+	NEWS_LEAVES = 2,
+	/* … and then is again, or ends: the slot is free then. */
+	NEWS_RETURNS = 4,
+	NEWS_ENDS = 8,
+};
+
 /* The policy's memory; the macros are the contract's. */
 #define POLICY_MEMORY \
 	static struct policy_state __arena *state; \
@@ -73,6 +84,8 @@ enum task_state {
 		u32 paid_next, paid_previous; \
 		/* Neighbours in the list of waiting tasks, by age; `newer` links free slots. */ \
 		u32 older, newer; \
+		/* The next task in the list of changes. */ \
+		u32 next_with_news; \
 		u32 pid; \
 		u32 weight; \
 		/* Set by `weight set`; 0 if the nice value decides. */ \
@@ -91,6 +104,10 @@ enum task_state {
 		u8 runs_paid; \
 		/* It waits, but not for the policy: it has had turns enough. */ \
 		u8 aside; \
+		/* The policy knows it: it has woken since it became ours. */ \
+		u8 known; \
+		/* What the policy has not been told of it: enum news. */ \
+		u8 news; \
 	}; \
 	static struct slot __arena *slots;
 
@@ -128,6 +145,8 @@ u64 unloaded_ns;
 static u64 now_ns(void);
 static u64 quantum_ns(void);
 static void policy_broken(u32 line);
+static void note_news(u32 id, u32 news);
+u32 tell_news(void);
 static void turns_left(u32 id);
 static void turns_joined(u32 id);
 

@@ -324,25 +324,29 @@ global_fn u32 give_back(u32 id)
 	return 0;
 }
 
-/* The task leaves the policy, for whatever reason. */
-global_fn u32 forget(u32 id)
+/* A task that the policy does not know is told to it, blocked. */
+static __always_inline void introduce(struct slot __arena *slot, u32 id, u32 weight)
 {
-	struct slot __arena *slot = &slots[id];
+	slot->known = true;
+	slot->weight = weight;
+	record(EVENT_ADD, id, 0, weight, slot->pid);
+	turns_add(id, weight);
+}
 
-	if (slot->state == TASK_OUT)
-		return 0;
+/* A task that the policy knows leaves it, for whatever reason. */
+static __always_inline void forget(struct slot __arena *slot, u32 id)
+{
 	if (slot->state == TASK_RUNNING)
 		end_quantum(id, true);
 	if (slot->state == TASK_WAITING)
 		age_remove(slot);
 	if (slot->state == TASK_AWAY)
 		return_from_away(id, true);
-	slot->aside = false;
+	slot->aside = slot->known = false;
 	slot->paid_ns = 0;
 	slot->state = TASK_OUT;
 	record(EVENT_REMOVE, id, 0, 0, 0);
 	turns_remove(id);
-	return 0;
 }
 
 /* A cpu that is to stop what it runs, for a task that woke with credit; NIL if there is none. */

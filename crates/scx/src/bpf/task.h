@@ -45,6 +45,14 @@ static void free_slot(u32 id)
 	shared->free_slot = id;
 }
 
+/* With the lock held: the policy does not know the task. */
+static __always_inline void release_slot(u32 id)
+{
+	group_place(id, NIL);
+	bound_set_mask(&slots[id].bound, 0, false);
+	free_slot(id);
+}
+
 /* The task of a slot, valid until the program returns. */
 static struct task_struct *task_of(u32 id)
 {
@@ -149,6 +157,8 @@ static u32 begin_slot(u32 pid, u32 parent, u32 chosen, u32 node)
 	if (id != NIL) {
 		slot = &slots[id];
 		slot->state = TASK_OUT;
+		slot->known = false;
+		slot->news = 0;
 		slot->owed_ns = 0;
 		slot->used_ns = 0;
 		slot->paid_ns = 0;
@@ -216,9 +226,10 @@ static void task_end(struct task_struct *p)
 	}
 	bpf_local_irq_save(&flags);
 	if (lock()) {
-		group_place(id, NIL);
-		bound_set_mask(&slots[id].bound, 0, false);
-		free_slot(id);
+		if (slots[id].news & NEWS_LEAVES)
+			slots[id].news |= NEWS_ENDS;
+		else
+			release_slot(id);
 		unlock();
 	}
 	bpf_local_irq_restore(&flags);

@@ -76,8 +76,6 @@ static void reweight(struct slot __arena *slot, u32 id, u32 weight)
 	if (weight == slot->weight)
 		return;
 	slot->weight = weight;
-	if (slot->state == TASK_OUT)
-		return;
 	record(EVENT_WEIGHT, id, 0, weight, 0);
 	turns_set_weight(id, weight);
 }
