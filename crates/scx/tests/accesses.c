@@ -176,5 +176,6 @@ ACCESS(16)
 		return *old == wanted; \
 	}
 
+ATOMIC(8, uint8_t)
 ATOMIC(32, uint32_t)
 ATOMIC(64, uint64_t)

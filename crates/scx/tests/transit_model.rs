@@ -2,8 +2,9 @@
 //! and a change of a task's cpus can meet.
 //!
 //! A step is what happens under one lock: the scheduler's, or a run queue's. Tasks wake and block, quanta
-//! end, and the policy picks any task that waits. What a cpu does with a decision, and what the kernel
-//! does with an insertion, are steps of their own, so that others come between. What is not modelled:
+//! end, and the policy picks any task that waits; of who blocked it is told later (`src/bpf/news.h`). What a
+//! cpu does with a decision, what the kernel does with an insertion, and what a task that makes room sees
+//! without the lock, are steps of their own, so that others come between. What is not modelled:
 //! rescues, tasks of other classes, and who runs how long.
 //!
 //! States that differ in the numbers of cpus or tasks only are one.
@@ -35,6 +36,8 @@ enum Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Place {
     Asleep,
+    /// On the way into our custody: what is inserted of it now waits until it is there.
+    Queueing,
     /// In our custody.
     Custody,
     /// In its run queue's local queue.
@@ -43,6 +46,15 @@ enum Place {
     On,
     /// To be put into this cpu's local queue when the kernel comes to it.
     Inbound(u8),
+}
+
+/// Who is to tell the policy that a task has blocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Teller {
+    /// This cpu, which has noted it.
+    Cpu(u8),
+    /// Whoever is next, since the cpu has noted another one.
+    Anybody,
 }
 
 /// What was inserted of a task by a cpu that is in `ops.dispatch`.
@@ -63,6 +75,8 @@ struct Task {
     allowed: u8,
     /// As `slot->confined`: it may not run everywhere, when last looked at.
     confined: bool,
+    /// It sleeps, and the policy does not know.
+    untold: Option<Teller>,
     /// By cpu.
     inserted: [Option<Insertion>; CPUS],
     /// By cpu: it is what the cpu's phase is about.
@@ -83,6 +97,8 @@ enum Phase {
     Flushing { goes_on: bool, asked: bool },
     /// The same, but its current task goes on.
     Keeping,
+    /// Its current task, whose quantum is over, comes into our custody.
+    MakingRoom { asked: bool, waited: bool },
     /// Its current task is being enqueued, and must not run where it was picked for.
     Redirecting { picked_for: u8 },
 }
@@ -119,6 +135,10 @@ enum Flaw {
     InsertsAnyway,
     /// A task that was picked in transit for another cpu goes on where it is.
     StaysHere,
+    /// Who makes room looks whether it waits before the kernel knows that it does so.
+    LooksEarly,
+    /// Who wakes does not say that it slept.
+    SleepsOn,
 }
 
 struct HandOver {
@@ -138,6 +158,7 @@ enum Step {
     CarryOut(Cpu),
     Redirect(Cpu),
     Flush(Cpu),
+    MakeRoom(Cpu),
     /// The kernel brings a task to another cpu.
     Arrive(Id),
     /// These cpus from now on, with its run queue on this one.
@@ -158,6 +179,16 @@ fn number(index: usize) -> u8 {
 impl Task {
     fn may_run(&self, cpu: Cpu) -> bool {
         self.allowed & 1 << cpu != 0
+    }
+
+    /// What was inserted before it comes into our custody anew does not count.
+    fn forget_insertions(&mut self) {
+        self.inserted.iter_mut().flatten().for_each(|insertion| insertion.counts = false);
+    }
+
+    /// What is inserted of it now counts.
+    fn is_ours(&self) -> bool {
+        matches!(self.place, Place::Custody | Place::Queueing)
     }
 
     fn is_picked_for(&self, cpu: Cpu) -> bool {
@@ -187,6 +218,10 @@ impl Task {
             home: new(self.home),
             allowed: allowed.fold(0, |set, cpu| set | 1 << order[cpu]),
             confined: self.confined,
+            untold: match self.untold {
+                Some(Teller::Cpu(cpu)) => Some(Teller::Cpu(new(cpu))),
+                untold => untold,
+            },
             inserted,
             meant,
         }
@@ -248,6 +283,11 @@ impl State {
         (0..TASKS).filter(|&id| self.tasks[id].policy == Policy::Waiting)
     }
 
+    /// `makes_room`.
+    fn waits_in_vain(&self, id: Id) -> bool {
+        self.tasks[id].policy == Policy::Waiting && self.idle_bits().next().is_none()
+    }
+
     fn idle_bits(&self) -> impl DoubleEndedIterator<Item = Cpu> + '_ {
         (0..CPUS).filter(|&cpu| self.cpus[cpu].idle)
     }
@@ -302,6 +342,24 @@ impl State {
         }
     }
 
+    /// With the lock held: the policy is told of who blocked, as far as `told` says, or anybody may.
+    fn tell(&mut self, told: impl Fn(Id, Teller) -> bool) {
+        for (id, task) in self.tasks.iter_mut().enumerate() {
+            if task.untold.is_some_and(|teller| teller == Teller::Anybody || told(id, teller)) {
+                (task.policy, task.untold) = (Policy::Blocked, None);
+            }
+        }
+    }
+
+    /// The current task blocks; the policy is told later.
+    fn block(&mut self, cpu: Cpu) {
+        let id = self.current(cpu).expect("it runs one");
+        let noted = Some(Teller::Cpu(number(cpu)));
+        let is_taken = self.tasks.iter().any(|task| task.untold == noted);
+        self.tasks[id].place = Place::Asleep;
+        self.tasks[id].untold = if is_taken { Some(Teller::Anybody) } else { noted };
+    }
+
     /// Nothing is on its way.
     fn is_quiet(&self) -> bool {
         let still = |cpu: Cpu| {
@@ -315,9 +373,10 @@ impl HandOver {
     /// `prorata_enqueue` up to its end or to `redirect`; `owed` if the task's quantum is not over. Where it
     /// was picked for, if it must not run there.
     fn enqueue(&self, state: &mut State, id: Id, home: Cpu, owed: bool, last: bool) -> Option<u8> {
+        state.tell(|other, _| other == id && self.flaw != Flaw::SleepsOn);
         let task = &mut state.tasks[id];
-        for insertion in task.inserted.iter_mut().flatten() {
-            insertion.counts = false;
+        if task.place != Place::Queueing {
+            task.forget_insertions();
         }
         (task.home, task.place) = (number(home), Place::Custody);
         task.confined = task.allowed != ALL;
@@ -376,6 +435,7 @@ impl HandOver {
     }
 
     fn decide(&self, state: &mut State, cpu: Cpu, picked: Option<Id>, goes_on: bool) {
+        state.tell(|_, teller| teller == Teller::Cpu(number(cpu)));
         let previous = if goes_on { state.current(cpu) } else { None };
         if let Some(id) = previous {
             let task = &mut state.tasks[id];
@@ -387,7 +447,9 @@ impl HandOver {
             state.cpus[cpu].phase = Phase::Flushing { goes_on, asked: true };
             return;
         }
-        let is_away = |task: &Task| task.policy == Policy::Away && usize::from(task.home) == cpu;
+        let is_away = |task: &Task| {
+            task.policy == Policy::Away && task.untold.is_none() && usize::from(task.home) == cpu
+        };
         let has_away = self.flaw != Flaw::StaysIdle && state.tasks.iter().any(is_away);
         state.cpus[cpu].idle = picked.is_none() && !has_away;
         state.cpus[cpu].phase = match picked {
@@ -411,7 +473,7 @@ impl HandOver {
             Phase::Refused { goes_on }
         } else {
             task.meant[cpu] = false;
-            let counts = task.place == Place::Custody;
+            let counts = task.is_ours();
             task.inserted[cpu] = Some(Insertion { to: number(cpu), counts });
             Phase::Flushing { goes_on, asked: true }
         };
@@ -424,7 +486,7 @@ impl HandOver {
         let task = &mut state.tasks[id];
         task.meant[cpu] = false;
         if redirected || self.flaw == Flaw::InsertsAnyway {
-            let counts = task.place == Place::Custody;
+            let counts = task.is_ours();
             task.inserted[cpu] = Some(Insertion { to: task.home, counts });
         }
         state.cpus[cpu].phase = Phase::Deciding { goes_on };
@@ -453,14 +515,48 @@ impl HandOver {
             return;
         }
         if let Some(id) = state.current(cpu) {
-            let task = &state.tasks[id];
-            // Who asked has ended the quantum: what the task has now it was given meanwhile.
-            let owed = asked || task.policy != Policy::Away && !task.is_picked_for(cpu);
-            if let Some(picked_for) = self.enqueue(state, id, cpu, owed, last) {
-                state.tasks[id].meant[cpu] = true;
-                state.cpus[cpu].phase = Phase::Redirecting { picked_for };
+            let task = &mut state.tasks[id];
+            if task.allowed == ALL && self.flaw != Flaw::LooksEarly {
+                task.forget_insertions();
+                task.place = Place::Queueing;
+            }
+            if task.allowed == ALL {
+                let waits = state.waits_in_vain(id);
+                state.cpus[cpu].phase = Phase::MakingRoom { asked, waited: waits };
                 return;
             }
+            self.put_back(state, cpu, id, asked, last);
+            return;
+        }
+        state.switch(cpu);
+    }
+
+    /// The rest of `prorata_enqueue` for a cpu's current task that may run everywhere.
+    fn make_room(&self, state: &mut State, cpu: Cpu, (asked, waited): (bool, bool), last: bool) {
+        let queueing = state.at(cpu, Place::Queueing).or(state.current(cpu));
+        let id = queueing.expect("it ran one");
+        let early = self.flaw == Flaw::LooksEarly;
+        if !(if early { waited } else { state.waits_in_vain(id) }) {
+            self.put_back(state, cpu, id, asked, last);
+            return;
+        }
+        let task = &mut state.tasks[id];
+        if early {
+            task.forget_insertions();
+        }
+        (task.place, task.confined) = (Place::Custody, false);
+        state.switch(cpu);
+    }
+
+    /// The same with the lock held. Who asked has ended the quantum: what the task has now it was given
+    /// meanwhile.
+    fn put_back(&self, state: &mut State, cpu: Cpu, id: Id, asked: bool, last: bool) {
+        let task = &state.tasks[id];
+        let owed = asked || task.policy != Policy::Away && !task.is_picked_for(cpu);
+        if let Some(picked_for) = self.enqueue(state, id, cpu, owed, last) {
+            state.tasks[id].meant[cpu] = true;
+            state.cpus[cpu].phase = Phase::Redirecting { picked_for };
+            return;
         }
         state.switch(cpu);
     }
@@ -533,6 +629,7 @@ impl HandOver {
                 }
             }
             Phase::Decided { .. } => push(Step::CarryOut(cpu)),
+            Phase::MakingRoom { .. } => push(Step::MakeRoom(cpu)),
             Phase::Refused { .. } | Phase::Redirecting { .. } => push(Step::Redirect(cpu)),
             Phase::Flushing { .. } | Phase::Keeping => {
                 let free = |other: u8| usize::from(other) == cpu || state.lockable(other.into());
@@ -553,8 +650,7 @@ impl HandOver {
                 self.enqueue(state, id, cpu, false, last);
             }
             Step::Block(cpu) => {
-                let id = state.current(cpu).expect("it runs one");
-                (state.tasks[id].policy, state.tasks[id].place) = (Policy::Blocked, Place::Asleep);
+                state.block(cpu);
                 state.schedule(cpu);
             }
             Step::QuantumEnds(cpu) => state.schedule(cpu),
@@ -564,6 +660,12 @@ impl HandOver {
             }
             Step::Decide(..) | Step::CarryOut(_) | Step::Redirect(_) | Step::Flush(_) => {
                 self.dispatch_step(state, step, last);
+            }
+            Step::MakeRoom(cpu) => {
+                let Phase::MakingRoom { asked, waited } = state.cpus[cpu].phase else {
+                    unreachable!("see cpu_steps")
+                };
+                self.make_room(state, cpu, (asked, waited), last);
             }
             Step::Arrive(id) => {
                 let Place::Inbound(to) = state.tasks[id].place else {
@@ -619,6 +721,7 @@ impl Model for HandOver {
             home: 0,
             allowed: ALL,
             confined: false,
+            untold: None,
             inserted: [None; CPUS],
             meant: [false; CPUS],
         };
@@ -672,10 +775,17 @@ impl Model for HandOver {
             }),
             Property::always(COMES, |_, state: &State| {
                 let is_lost = |task: &Task| match task.policy {
+                    _ if task.place == Place::Asleep => false,
                     Policy::Running(cpu) => task.place == Place::Custody || task.home != cpu,
-                    _ => false,
+                    Policy::Blocked => true,
+                    Policy::Waiting | Policy::Away => false,
                 };
                 !state.is_quiet() || !state.tasks.iter().any(is_lost)
+            }),
+            Property::always("the policy is told who sleeps", |_, state: &State| {
+                let idles = |cpu: u8| state.idles(usize::from(cpu));
+                let is_kept = |task: &Task| matches!(task.untold, Some(Teller::Cpu(c)) if idles(c));
+                !state.is_quiet() || !state.tasks.iter().any(is_kept)
             }),
             Property::always("each cpu has one task of the policy's", |_, state: &State| {
                 let has = |cpu| state.tasks.iter().filter(|task| task.is_picked_for(cpu)).count();
@@ -718,6 +828,16 @@ fn a_busy_cpu_that_counts_as_idle_is_found_out() {
 #[test]
 fn a_task_that_is_sent_home_twice_is_found_out() {
     is_found_out(Flaw::InsertsAnyway, IDLES);
+}
+
+#[test]
+fn a_look_before_the_kernel_knows_is_found_out() {
+    is_found_out(Flaw::LooksEarly, COMES);
+}
+
+#[test]
+fn a_sleeper_that_wakes_untold_is_found_out() {
+    is_found_out(Flaw::SleepsOn, COMES);
 }
 
 #[test]

@@ -50,6 +50,12 @@ static bool crowd_queues(void)
 	return scx_bpf_dsq_nr_queued(CROWD_QUEUE) > 0;
 }
 
+/* True if somebody waits for the crowd's next turn, or is about to. */
+static bool crowd_is_awaited(void)
+{
+	return crowd_queues() || shared->crowd_coming;
+}
+
 /* --- with the lock held ---------------------------------------------------------------------- */
 
 /* The first member has come. */
@@ -95,7 +101,7 @@ global_fn u32 crowd_end(u32 cut_short)
 {
 	ledger_settle(&slots[CROWD], shared->now_ns);
 	end_quantum(CROWD, cut_short);
-	if (!crowd_queues() && !shared->crowd_coming)
+	if (!crowd_is_awaited())
 		crowd_part();
 	return 0;
 }

@@ -18,6 +18,11 @@
  * it was picked for goes away (queue.h), sent by whoever finds it first: when the other does, it may have
  * run, and wait again; one whose mask says so was not picked for there (paid.h).
  *
+ * Where nobody has picked it, who makes room is in our custody and that is all: ops.enqueue sees that without
+ * the lock. It cannot miss a pick: the kernel has noted that the task comes before we look, and another cpu
+ * that picks it has noted that before the kernel looks there, each with a barrier between. So either we see
+ * the pick, or its insertion waits until the task is there.
+ *
  * A kick is lost when the cpu that was woken for a task runs another:
  *
  *   cpu 0 idles             c wakes: cpu 0 is kicked

@@ -100,6 +100,8 @@ struct cpu_state {
 	u32 seat, at_seat;
 	/* The member of the crowd that ran has made room for another. */
 	u32 rotates;
+	/* The task that went to sleep here, plus one; the policy has not been told. */
+	u32 blocked;
 };
 
 struct shared {

@@ -7,7 +7,7 @@
  *   select_cpu   an idle cpu if there is one
  *   enqueue      blocked -> waiting; kick an idle cpu
  *   dispatch     the cpu asks: waiting -> running
- *   quiescent    running -> blocked
+ *   quiescent    running -> blocked, as the next decision says (news.h)
  *
  * ops.running and ops.stopping are not needed: run time is read where the ledger needs it. And
  * ops.running would do harm. The kernel calls it when the task before has been handed to us, but is
@@ -51,14 +51,19 @@ static __always_inline bool begin(void)
 	return lock();
 }
 
-/* The same at a time at which the policy is called: it is told first of what has changed. */
-static __always_inline bool begin_telling(u64 now)
+/*
+ * The same at a time at which the policy is called for a task: it is told first of what has changed, and that
+ * the task slept.
+ */
+static __always_inline bool begin_telling(u32 id, u64 now)
 {
 	if (!begin())
 		return false;
 	/* Clocks of different cpus may be a little apart; policies see no time go back. */
 	if (now > shared->now_ns)
 		shared->now_ns = now;
+	if (id != NIL)
+		note_block(id);
 	if (has_news())
 		tell_news();
 	return true;
@@ -129,13 +134,26 @@ static u32 place_of(struct slot __arena *slot, u32 id, u64 exec_ns, bool thrown_
 	}
 }
 
+/*
+ * True if a task that is in our custody now, and may run everywhere, waits, and no cpu for it: its quantum
+ * ended in ops.dispatch, which has looked for an idle one. The lock is not needed: who picks it meanwhile
+ * finds it in our custody, or is seen here (dispatch.h).
+ */
+static __always_inline bool makes_room(struct slot __arena *slot, u32 home)
+{
+	slot->confined = false;
+	/* A barrier. */
+	return word_exchange(&slot->home, home) != NIL && word_look(&slot->state) == TASK_WAITING &&
+	       !slot->news && !shared->idle_cpus;
+}
+
 static __always_inline void enqueue_crowd(struct task_struct *p, u32 home, u64 enq_flags)
 {
 	bool goes_on = false;
 	u32 idle = NIL;
 	u64 slice_ns;
 
-	if (!begin_telling(scx_bpf_now()))
+	if (!begin_telling(CROWD, scx_bpf_now()))
 		return;
 	if (!(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ)))
 		goes_on = crowd_goes_on(home);
@@ -166,7 +184,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		if (!(enq_flags & SCX_ENQ_WAKEUP)) {
 			if (id != NIL && slots[id].state == TASK_BLOCKED)
 				end_beside(id, home, now, exec_ns);
-		} else if (begin_beside(p, id, home, now)) {
+		} else if (!is_untold(id) && begin_beside(p, id, home, now)) {
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL,
 					   enq_flags | SCX_ENQ_PREEMPT);
 			return;
@@ -177,7 +195,12 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	slot = &slots[id];
-	if (!begin_telling(now))
+	if (!(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ)) && !confined && makes_room(slot, home)) {
+		if (goes_on_reading(p, home))
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, READER_NS, SCX_ENQ_HEAD);
+		return;
+	}
+	if (!begin_telling(id, now))
 		return;
 	picked_for = slot->cpu;
 	was_picked = slot->state == TASK_RUNNING;
@@ -242,7 +265,7 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 		exec_ns = prev->se.sum_exec_runtime;
 	}
 	bpf_for(attempt, 0, 8) {
-		if (!begin_telling(now))
+		if (!begin_telling(shared->cpu[index].blocked - 1, now))
 			return;
 		group_patrol();
 		decision = decide(index, previous, exec_ns);
@@ -257,53 +280,24 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-/* A member of the crowd, which runs on this cpu, sleeps. */
-static __always_inline void block_in_crowd(u32 cpu)
-{
-	if (!runs_crowd(cpu) || !begin_telling(scx_bpf_now()))
-		return;
-	if (runs_crowd(cpu))
-		crowd_end(true);
-	unlock();
-}
-
+/* The policy is told by the cpu's next decision, which follows at once as a rule (news.h). */
 void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	u32 id = slot_of(p);
-	struct slot __arena *slot;
-	u64 now;
+	u32 id = slot_of(p), cpu = index_of(scx_bpf_task_cpu(p));
 
 	/* Being reniced, moved or bound is no reason to leave. */
 	if (!(deq_flags & SCX_DEQ_SLEEP))
 		return;
+	use_arena();
 	if (is_of_crowd(id)) {
-		block_in_crowd(index_of(scx_bpf_task_cpu(p)));
+		if (runs_crowd(cpu))
+			hand_over_block(cpu, CROWD, 0);
 		return;
 	}
-	slot = &slots[id];
-	if (slot->state == TASK_OUT)
-		return;
-	now = scx_bpf_now();
-	if (slot->state == TASK_BLOCKED) {
-		if (serves_everybody(p))
-			end_beside(id, index_of(scx_bpf_task_cpu(p)), now, run_time_ns(p));
-		return;
-	}
-	if (!begin_telling(now))
-		return;
-	ledger_settle(slot, run_time_ns(p));
-	if (slot->state == TASK_RUNNING)
-		end_quantum(id, true);
-	if (slot->state == TASK_AWAY)
-		return_from_away(id, true);
-	if (slot->state == TASK_WAITING)
-		part(id);
-	if (!turns_is_queued(id))
-		end_competing(id);
-	slot->yielded = false;
-	if (slot->owed_ns > 0)
-		slot->owed_ns = 0;
-	unlock();
+	if (slots[id].state != TASK_BLOCKED)
+		hand_over_block(cpu, id, run_time_ns(p));
+	else if (serves_everybody(p))
+		end_beside(id, cpu, scx_bpf_now(), run_time_ns(p));
 }
 
 bool BPF_STRUCT_OPS(prorata_yield, struct task_struct *from, struct task_struct *to)

@@ -59,6 +59,8 @@ enum news {
 	/* … and then is again, or ends: the slot is free then. */
 	NEWS_RETURNS = 4,
 	NEWS_ENDS = 8,
+	/* It has gone to sleep. */
+	NEWS_BLOCKS = 16,
 };
 
 /* The policy's memory; the macros are the contract's. */
@@ -76,6 +78,8 @@ enum news {
 		u64 exec_ns; \
 		/* Time used since the last charge. */ \
 		u64 used_ns; \
+		/* Its run time when it went to sleep; the policy has not been told of that. */ \
+		u64 blocked_exec_ns; \
 		/* When it began to wait, or was picked. */ \
 		u64 since_ns; \
 		/* Turns that it had where it could not run, and that it has not run yet (paid.h). */ \
@@ -92,8 +96,10 @@ enum news {
 		u32 chosen_weight; \
 		/* The cpu that it is on or was picked for. */ \
 		u16 cpu; \
+		/* The cpu that has noted that it went to sleep, plus one. */ \
+		u16 blocked_on; \
 		/* The cpu of the run queue that it was last put on. */ \
-		u16 home; \
+		u32 home; \
 		/* The cpu that counts it among those outside the policy. */ \
 		u16 away_on; \
 		u8 state; \
@@ -146,6 +152,7 @@ static u64 now_ns(void);
 static u64 quantum_ns(void);
 static void policy_broken(u32 line);
 static void note_news(u32 id, u32 news);
+static bool crowd_is_awaited(void);
 u32 tell_news(void);
 static void turns_left(u32 id);
 static void turns_joined(u32 id);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What changes seldom, and when the policy is told of it.
+ * What the policy is told of later, by whoever calls it next, before all else.
  *
  * Each program that calls the policy has a copy of it, thousands of instructions that the kernel verifies
- * and moves about when it loads us. So there are few of them, and the others, which the kernel calls when
- * a task comes, leaves, has another weight or another cgroup, only note that. Whoever calls the policy next
- * tells it before all else:
+ * and moves about when it loads us. So only two do, ops.enqueue and ops.dispatch. The others, which the
+ * kernel calls when a task comes, leaves, sleeps, has another weight or another cgroup, only note that:
  *
  *   cpu 0  set_weight(a)   the tree of cgroups has it; a is in the list of news
  *   cpu 1  dispatch        a's weight is told; then the policy picks
@@ -17,10 +16,31 @@
  *                      waits for it is woken
  *   it comes again     noted beside: it is a new one then
  *
- * A slot is in the list once, as long as it has news. All of this with the lock held.
+ * A slot is in the list once, as long as it has news. The list is touched with the lock held only.
+ *
+ * Tasks sleep often, and the next decision as a rule is the same cpu's, at once. So that is noted with the
+ * cpu, without the lock, which a cpu then takes once for both:
+ *
+ *   cpu 0  quiescent(a)   a is noted with cpu 0, whose run queue is locked
+ *   cpu 0  dispatch       a has blocked, b is picked
+ *
+ * Until then a runs there for the policy. What else may come first:
+ *
+ *   a wakes, on whatever cpu    it is told that a slept, then that it wakes
+ *   a leaves                    as one that runs
+ *   cpu 0 has a task in its queue, does not decide, and that one sleeps too    it goes into the list
+ *
+ * Known limit: while something of real time keeps a cpu that has not decided since (from Linux 7.0 on), who
+ * slept there runs there for the policy.
  */
 #ifndef PRORATA_NEWS_H
 #define PRORATA_NEWS_H
+
+/* True if the policy takes a task that sleeps for one that does not. */
+static bool is_untold(u32 id)
+{
+	return id != NIL && slots[id].state > TASK_BLOCKED;
+}
 
 static bool has_news(void)
 {
@@ -41,9 +61,21 @@ static void note_news(u32 id, u32 news)
 	slot->news |= news;
 }
 
+/* The same of one that went to sleep, if a cpu has noted that. */
+static void note_block(u32 id)
+{
+	struct cpu_state __arena *cpu = &shared->cpu[(slots[id].blocked_on - 1) & (MAX_CPUS - 1)];
+
+	if (!slots[id].blocked_on || cpu->blocked != id + 1)
+		return;
+	cpu->blocked = slots[id].blocked_on = 0;
+	note_news(id, NEWS_BLOCKS);
+}
+
 /* A task leaves the policy. */
 static void note_leave(u32 id)
 {
+	note_block(id);
 	if (!slots[id].known)
 		slots[id].state = TASK_OUT;
 	note_news(id, NEWS_LEAVES);
@@ -59,6 +91,25 @@ static void note_return(u32 id)
 		slots[id].state = TASK_BLOCKED;
 }
 
+/*
+ * A task goes to sleep on this cpu, whose run queue is locked; the lock is not held, but where the task
+ * that did so before is still to be told of.
+ */
+static __always_inline void hand_over_block(u32 cpu, u32 id, u64 exec_ns)
+{
+	struct cpu_state __arena *this = &shared->cpu[cpu & (MAX_CPUS - 1)];
+
+	slots[id].blocked_exec_ns = exec_ns;
+	if (!word_look(&this->blocked)) {
+		slots[id].blocked_on = cpu + 1;
+		/* Whoever sees it sees what stands in the slot. */
+		word_exchange(&this->blocked, id + 1);
+	} else if (lock()) {
+		note_news(id, NEWS_BLOCKS);
+		unlock();
+	}
+}
+
 /* Of all that are runnable; if cgroups have just come, they are counted from now on. */
 static __always_inline void note_everybody(void)
 {
@@ -72,6 +123,28 @@ static __always_inline void note_everybody(void)
 			break;
 		note_news(tree->list[i], NEWS_WEIGHT);
 	}
+}
+
+/* A task went to sleep. */
+static __always_inline void tell_block(struct slot __arena *slot, u32 id)
+{
+	if (slot->state <= TASK_BLOCKED || (id == CROWD && slot->state != TASK_RUNNING))
+		return;
+	/* The crowd's clock is the time of day. */
+	ledger_settle(slot, id == CROWD ? shared->now_ns : slot->blocked_exec_ns);
+	if (slot->state == TASK_RUNNING)
+		end_quantum(id, true);
+	if (slot->state == TASK_AWAY)
+		return_from_away(id, true);
+	if (id == CROWD && crowd_is_awaited())
+		return;
+	if (slot->state == TASK_WAITING)
+		part(id);
+	if (!turns_is_queued(id))
+		end_competing(id);
+	slot->yielded = false;
+	if (slot->owed_ns > 0)
+		slot->owed_ns = 0;
 }
 
 static __always_inline void tell_leave(struct slot __arena *slot, u32 id, u32 news)
@@ -101,9 +174,13 @@ global_fn u32 tell_news(void)
 		shared->news = slot->next_with_news;
 		news = slot->news;
 		slot->news = 0;
-		if (news & NEWS_LEAVES)
+		if (news & NEWS_LEAVES) {
 			tell_leave(slot, id, news);
-		else
+			continue;
+		}
+		if (news & NEWS_BLOCKS)
+			tell_block(slot, id);
+		if (news & NEWS_WEIGHT)
 			tell(id);
 	}
 	return 0;

@@ -10,6 +10,9 @@
  *                    │
  *                    └ AWAY: blocked for the policy, but running a quantum outside it
  *
+ * Of who blocks or leaves the policy is told by the next decision (news.h). Until a task wakes first it does
+ * not know it.
+ *
  * A task that may not run where it is picked has its turn, and runs it later (paid.h): it is WAITING and
  * then RUNNING here, while it waits for its next turn in the policy.
  *
