@@ -124,7 +124,7 @@ static __always_inline void group_grow(void)
 static __always_inline void tell_everybody(void)
 {
 	shared->news_of_all = true;
-	tell_news();
+	tell_news(NIL);
 }
 
 /* A task wakes: before it joins the policy. */
@@ -198,7 +198,7 @@ static __always_inline void group_patrol(void)
 			break;
 		note_news(id, NEWS_WEIGHT);
 	}
-	tell_news();
+	tell_news(NIL);
 }
 
 /* A task has another weight among its siblings, or is in another cgroup. */

@@ -62,10 +62,8 @@ static __always_inline bool begin_telling(u32 id, u64 now)
 	/* Clocks of different cpus may be a little apart; policies see no time go back. */
 	if (now > shared->now_ns)
 		shared->now_ns = now;
-	if (id != NIL)
-		note_block(id);
-	if (has_news())
-		tell_news();
+	if (id != NIL || has_news())
+		tell_news(id);
 	return true;
 }
 
@@ -264,18 +262,19 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 		previous = crowd_or(slot_of(prev), index);
 		exec_ns = prev->se.sum_exec_runtime;
 	}
+	if (!begin_telling(shared->cpu[index].blocked - 1, now))
+		return;
+	group_patrol();
 	bpf_for(attempt, 0, 8) {
-		if (!begin_telling(shared->cpu[index].blocked - 1, now))
-			return;
-		group_patrol();
 		decision = decide(index, previous, exec_ns);
 		other = rouse(index);
 		unlock();
 		if (other != NIL)
 			scx_bpf_kick_cpu(cpu_of(other), SCX_KICK_IDLE);
-		if (!carry_out(decision, cpu, prev))
+		if (!carry_out(decision, cpu, prev) || !begin_telling(NIL, now))
 			return;
 	}
+	unlock();
 	/* Others wait for the lock. */
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }

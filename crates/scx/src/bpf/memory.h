@@ -153,7 +153,7 @@ static u64 quantum_ns(void);
 static void policy_broken(u32 line);
 static void note_news(u32 id, u32 news);
 static bool crowd_is_awaited(void);
-u32 tell_news(void);
+u32 tell_news(u32 sleeper);
 static void turns_left(u32 id);
 static void turns_joined(u32 id);
 

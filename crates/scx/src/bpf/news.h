@@ -157,11 +157,13 @@ static __always_inline void tell_leave(struct slot __arena *slot, u32 id, u32 ne
 		release_slot(id);
 }
 
-/* The policy is told of all that has changed. */
-global_fn u32 tell_news(void)
+/* The policy is told of all that has changed, and that a task slept, if it did; NIL for none. */
+global_fn u32 tell_news(u32 sleeper)
 {
 	u32 i;
 
+	if (sleeper != NIL)
+		note_block(sleeper);
 	if (shared->news_of_all)
 		note_everybody();
 	bpf_for(i, 0, MAX_TASKS) {
