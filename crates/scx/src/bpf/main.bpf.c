@@ -51,19 +51,16 @@ static __always_inline bool begin(void)
 	return lock();
 }
 
-/*
- * The same at a time at which the policy is called for a task: it is told first of what has changed, and that
- * the task slept.
- */
-static __always_inline bool begin_telling(u32 id, u64 now)
+/* The same at a time at which the policy is called: it is told first of what has changed, and who slept. */
+static __always_inline bool begin_telling(u32 sleeper, u64 now)
 {
 	if (!begin())
 		return false;
 	/* Clocks of different cpus may be a little apart; policies see no time go back. */
 	if (now > shared->now_ns)
 		shared->now_ns = now;
-	if (id != NIL || has_news())
-		tell_news(id);
+	if (sleeper != NIL || has_news())
+		tell_news(sleeper);
 	return true;
 }
 
@@ -151,7 +148,7 @@ static __always_inline void enqueue_crowd(struct task_struct *p, u32 home, u64 e
 	u32 idle = NIL;
 	u64 slice_ns;
 
-	if (!begin_telling(CROWD, scx_bpf_now()))
+	if (!begin_telling(untold_sleeper(CROWD), scx_bpf_now()))
 		return;
 	if (!(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ)))
 		goes_on = crowd_goes_on(home);
@@ -198,7 +195,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, READER_NS, SCX_ENQ_HEAD);
 		return;
 	}
-	if (!begin_telling(id, now))
+	if (!begin_telling(untold_sleeper(id), now))
 		return;
 	picked_for = slot->cpu;
 	was_picked = slot->state == TASK_RUNNING;

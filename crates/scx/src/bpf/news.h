@@ -36,6 +36,12 @@
 #ifndef PRORATA_NEWS_H
 #define PRORATA_NEWS_H
 
+/* The task, if a cpu has noted that it went to sleep; else NIL. */
+static u32 untold_sleeper(u32 id)
+{
+	return slots[id].blocked_on ? id : NIL;
+}
+
 /* True if the policy takes a task that sleeps for one that does not. */
 static bool is_untold(u32 id)
 {
@@ -157,7 +163,7 @@ static __always_inline void tell_leave(struct slot __arena *slot, u32 id, u32 ne
 		release_slot(id);
 }
 
-/* The policy is told of all that has changed, and that a task slept, if it did; NIL for none. */
+/* The policy is told of all that has changed, and that a task slept, which a cpu has noted; NIL for none. */
 global_fn u32 tell_news(u32 sleeper)
 {
 	u32 i;
