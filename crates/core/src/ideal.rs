@@ -76,7 +76,8 @@ pub struct Extremes<E> {
 }
 
 impl<E: Ord + Copy> Extremes<E> {
-    pub(crate) fn sample(&mut self, error: E) {
+    /// Takes in one more error.
+    pub fn sample(&mut self, error: E) {
         self.min = self.min.min(error);
         self.max = self.max.max(error);
     }

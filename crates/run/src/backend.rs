@@ -47,6 +47,10 @@ pub trait Backend {
     /// [a tick](Backend::tick_ns) old; once it is stopped or blocked it is exact.
     fn usage_ns(&mut self, task: TaskId) -> io::Result<Nanos>;
 
+    /// For how long the task's first process has wanted a cpu so far and not had it because another program
+    /// did; what it waits for just now is not in it. Decides nothing: it tells when a task woke.
+    fn ready_ns(&mut self, task: TaskId) -> io::Result<Nanos>;
+
     /// The period of the scheduler tick; 0 if there is none. A reading of a running task can be so
     /// old. At the multiples of it, as [`now_ns`](Backend::now_ns) counts, it costs least to wake
     /// up.

@@ -1,4 +1,5 @@
-//! What every task was entitled to: the ideal of [`prorata::hierarchy`], fed with real readings.
+//! What every command was entitled to: the ideal of [`prorata::hierarchy`], fed with what each asks for and
+//! with real readings.
 
 use std::num::NonZeroU64;
 
@@ -6,78 +7,183 @@ use prorata::hierarchy::{Hierarchy, HierarchyErrors, Place};
 use prorata::ideal::Extremes;
 use prorata::{Nanos, TaskId, Weight};
 
-/// The ideal beside the run: a task is a group that can use as many cpus as it has runnable threads.
+use crate::demand::Demand;
+
+#[derive(Debug)]
+struct Command {
+    place: Place,
+    demand: Demand,
+    error_ns: Extremes<i64>,
+}
+
+/// Fluid GMS beside the run, fed with [what the commands ask for](Demand).
 ///
-/// Its clock is not the wall's: it advances with the cpu time that the tasks received together,
-/// at the speed of the cpus that they could use. So e = w − W·φ/Φ as the papers define it (GR3
-/// §2), and what prorata and the rest of the machine take is no task's service error.
+/// Its machine is as fast as the real one was for all commands together: what prorata, the rest of the
+/// machine, and a cpu that idles take is no command's service error. So e = w − W·φ/Φ as the papers
+/// define it (GR3 §2), and the errors of all add up to 0 while the ideal has something to do.
 #[derive(Debug)]
 pub(crate) struct Entitlement {
-    errors: HierarchyErrors,
+    ideal: HierarchyErrors,
     /// By task.
-    places: Vec<Place>,
+    commands: Vec<Command>,
     cpus: usize,
+    /// The ideal has come to this time of the wall's clock, and of its own.
+    now_ns: Nanos,
     clock_ns: Nanos,
-    /// Delivered to all tasks, as far as the clock has advanced for it.
+    /// Delivered to all tasks up to then.
     delivered_ns: Nanos,
-    /// Of the last advance, what did not make a whole ns of the clock on each usable cpu.
+    /// Of that, what the ideal has not given out yet: nobody wanted it, or it did not make a whole ns of the
+    /// clock on each usable cpu.
     rest_ns: Nanos,
 }
 
 impl Entitlement {
-    pub(crate) fn new(cpus: usize, weights: &[Weight]) -> Entitlement {
-        let mut errors = HierarchyErrors::new(cpus);
-        let places = weights.iter().map(|&weight| errors.add(Hierarchy::ROOT, weight)).collect();
-        Entitlement { errors, places, cpus, clock_ns: 0, delivered_ns: 0, rest_ns: 0 }
+    pub(crate) fn new(cpus: usize, weights: &[Weight], now_ns: Nanos) -> Entitlement {
+        let mut ideal = HierarchyErrors::new(cpus);
+        let commands = weights.iter().map(|&weight| Command {
+            place: ideal.add(Hierarchy::ROOT, weight),
+            demand: Demand::default(),
+            error_ns: Extremes { min: 0, max: 0 },
+        });
+        let commands = commands.collect();
+        Entitlement { ideal, commands, cpus, now_ns, clock_ns: 0, delivered_ns: 0, rest_ns: 0 }
     }
 
-    /// All tasks together have received `delivered_ns` so far. Estimates may be taken back: the
-    /// clock then waits.
-    pub(crate) fn advance(&mut self, delivered_ns: Nanos) {
-        let Some(more_ns) = delivered_ns.checked_sub(self.delivered_ns) else { return };
-        self.delivered_ns = delivered_ns;
-        let wanted = u64::from(self.errors.tree().leaves(Hierarchy::ROOT));
-        // Nobody is runnable: what was used is nobody's right, and the clock stands.
-        let Some(usable) = NonZeroU64::new(wanted.min(self.cpus as u64)) else { return };
-        let shared_ns = self.rest_ns + more_ns;
-        self.clock_ns += shared_ns / usable;
-        self.rest_ns = shared_ns % usable;
+    /// All tasks together have received `delivered_ns` up to `now_ns`. Estimates may be taken back: the
+    /// ideal then waits.
+    pub(crate) fn advance(&mut self, now_ns: Nanos, delivered_ns: Nanos) {
+        let mut left_ns = delivered_ns.saturating_sub(self.delivered_ns);
+        self.delivered_ns += left_ns;
+        loop {
+            let next = self.next_to_ask();
+            let until_ns = next.map_or(now_ns, |(at_ns, _)| at_ns.clamp(self.now_ns, now_ns));
+            let all_ns = now_ns - self.now_ns;
+            let part_ns = part(left_ns, until_ns - self.now_ns, all_ns);
+            if let Some((index, used_ns)) = self.serve(part_ns) {
+                if used_ns > 0 {
+                    self.now_ns += part(all_ns, used_ns, left_ns);
+                    left_ns -= used_ns;
+                }
+                self.change(index, Demand::complete);
+                continue;
+            }
+            left_ns -= part_ns;
+            self.now_ns = until_ns;
+            match next {
+                Some((at_ns, index)) if at_ns <= now_ns => self.change(index, Demand::ask),
+                _ => break,
+            }
+        }
     }
 
-    /// `task` can use `cpus` cpus from now on.
-    pub(crate) fn set_width(&mut self, task: TaskId, cpus: u32) {
-        let place = self.places[task.index()];
-        self.errors.change(self.clock_ns, |tree| tree.set_width(place, cpus));
+    /// The command that asks for something next, and when.
+    fn next_to_ask(&self) -> Option<(Nanos, usize)> {
+        let times = self.commands.iter().map(|command| command.demand.next_ns());
+        times.zip(0..).filter_map(|(at_ns, index)| Some((at_ns?, index))).min()
     }
 
-    /// `task` begins to run on one cpu more.
-    pub(crate) fn start(&mut self, task: TaskId) {
-        self.errors.start(self.places[task.index()], self.clock_ns);
+    /// The ideal gives out `share_ns`. If it is done with what a command asked for before that, which one,
+    /// and what it has given out until then.
+    fn serve(&mut self, share_ns: Nanos) -> Option<(usize, Nanos)> {
+        let wanted = u64::from(self.ideal.tree().leaves(Hierarchy::ROOT));
+        let budget_ns = self.rest_ns + share_ns;
+        let Some(usable) = NonZeroU64::new(wanted.min(self.cpus as u64)) else {
+            // Somebody has used what it will be known to have asked for.
+            self.rest_ns = budget_ns;
+            return None;
+        };
+        let until_ns = self.clock_ns + budget_ns / usable;
+        if let Some((done_ns, index)) = self.next_to_complete().filter(|next| next.0 <= until_ns) {
+            let spent_ns = (done_ns - self.clock_ns) * usable.get();
+            let used_ns = spent_ns.saturating_sub(self.rest_ns);
+            self.rest_ns = (self.rest_ns + used_ns) - spent_ns;
+            self.clock_ns = done_ns;
+            return Some((index, used_ns));
+        }
+        self.rest_ns = budget_ns % usable;
+        self.clock_ns = until_ns;
+        None
     }
 
-    /// `task` ends to run on one of its cpus.
-    pub(crate) fn stop(&mut self, task: TaskId) {
-        self.errors.stop(self.places[task.index()], self.clock_ns);
+    fn next_to_complete(&mut self) -> Option<(Nanos, usize)> {
+        let ideal = &mut self.ideal;
+        let done = |(index, command): (usize, &Command)| {
+            let done_ns = ideal.time_of(command.place, command.demand.due_ns()?)?;
+            Some((done_ns.max(self.clock_ns), index))
+        };
+        self.commands.iter().enumerate().filter_map(done).min()
     }
 
-    /// `task` has received `used_ns` in all, whatever was taken for granted while it ran.
-    pub(crate) fn count(&mut self, task: TaskId, used_ns: Nanos) {
-        self.errors.set_used(self.places[task.index()], used_ns, self.clock_ns);
+    fn change(&mut self, index: usize, change: impl FnOnce(&mut Demand)) {
+        let Command { place, demand, .. } = &mut self.commands[index];
+        let before = demand.width();
+        change(demand);
+        let width = demand.width();
+        if width != before {
+            self.ideal.change(self.clock_ns, |tree| tree.set_width(*place, width));
+        }
     }
 
-    pub(crate) fn finish(&mut self) {
-        self.errors.finish(self.clock_ns);
+    /// `task` has woken at `woke_ns`.
+    pub(crate) fn wake(&mut self, task: TaskId, woke_ns: Nanos) {
+        self.change(task.index(), |demand| demand.wake(woke_ns));
+    }
+
+    /// So many threads of `task`, which is awake, are runnable.
+    pub(crate) fn set_threads(&mut self, task: TaskId, threads: u32) {
+        self.change(task.index(), |demand| demand.set_threads(threads));
+    }
+
+    /// `task` has gone to sleep, having used `used_ns` in all.
+    pub(crate) fn block(&mut self, task: TaskId, used_ns: Nanos) {
+        let (now_ns, ideal_ns) = (self.now_ns, self.ideal_ns(task));
+        self.change(task.index(), |demand| demand.block(now_ns, used_ns, ideal_ns));
+    }
+
+    /// `task` sleeps, and if it woke that would not be seen for `unseen_ns`.
+    pub(crate) fn sleep(&mut self, task: TaskId, unseen_ns: Nanos) {
+        let now_ns = self.now_ns;
+        self.change(task.index(), |demand| demand.sleep(now_ns, unseen_ns));
+    }
+
+    /// `task` has used `used_ns` in all and wants a cpu, or not: for who looks too seldom to know more.
+    pub(crate) fn observe(&mut self, task: TaskId, used_ns: Nanos, wants: bool) {
+        let now_ns = self.now_ns;
+        self.change(task.index(), |demand| demand.observe(now_ns, used_ns, wants));
+    }
+
+    /// `task` has ended.
+    pub(crate) fn forget(&mut self, task: TaskId) {
+        self.change(task.index(), Demand::end_predictions);
+    }
+
+    /// `task` has received `used_ns` in all: now that a turn of it begins, or has ended.
+    pub(crate) fn sample(&mut self, task: TaskId, used_ns: Nanos) {
+        self.change(task.index(), |demand| demand.run(used_ns));
+        let error_ns = used_ns.cast_signed() - self.ideal_ns(task).cast_signed();
+        self.commands[task.index()].error_ns.sample(error_ns);
     }
 
     /// What the ideal has given `task`.
     pub(crate) fn ideal_ns(&mut self, task: TaskId) -> Nanos {
-        self.errors.finish(self.clock_ns);
-        self.errors.ideal_ns(self.places[task.index()])
+        self.ideal.finish(self.clock_ns);
+        self.ideal.ideal_ns(self.commands[task.index()].place)
     }
 
     /// The least and the greatest service error of `task`, in quanta.
+    #[allow(clippy::cast_precision_loss)]
     pub(crate) fn error_quanta(&self, task: TaskId, quantum_ns: Nanos) -> Extremes<f64> {
-        let Extremes { min, max } = self.errors.extremes(self.places[task.index()]);
-        Extremes { min: min.in_quanta(quantum_ns), max: max.in_quanta(quantum_ns) }
+        let Extremes { min, max } = self.commands[task.index()].error_ns;
+        let quanta = |ns: i64| ns as f64 / quantum_ns as f64;
+        Extremes { min: quanta(min), max: quanta(max) }
     }
+}
+
+/// ⌊`whole_ns`·`of_ns`/`all_ns`⌋, `of_ns` being a part of `all_ns`, or the whole.
+fn part(whole_ns: Nanos, of_ns: Nanos, all_ns: Nanos) -> Nanos {
+    if of_ns == all_ns {
+        return whole_ns;
+    }
+    let product = u128::from(whole_ns) * u128::from(of_ns);
+    Nanos::try_from(product / u128::from(all_ns)).expect("a part")
 }

@@ -186,7 +186,7 @@ impl Watch {
         let tend_ns = backend.now_ns() + TEND_NS;
         let weights: Vec<Weight> = jobs.iter().map(|job| job.share.weight).collect();
         let tasks = vec![Watched { used_ns: 0, activity: Activity::Blocked }; jobs.len()];
-        let entitlement = Entitlement::new(cpus, &weights);
+        let entitlement = Entitlement::new(cpus, &weights, backend.now_ns());
         let mut watch = Watch { backend, entitlement, quantum_ns, tasks, tend_ns, scheduler };
         for task in watch.task_ids() {
             watch.backend.release(task);
@@ -227,16 +227,13 @@ impl Watch {
             let used_ns = self.backend.usage_ns(task)?;
             self.tasks[task.index()].used_ns = used_ns;
         }
-        self.entitlement.advance(self.tasks.iter().map(|task| task.used_ns).sum());
+        let now_ns = self.backend.now_ns();
+        self.entitlement.advance(now_ns, self.tasks.iter().map(|task| task.used_ns).sum());
         for task in self.task_ids() {
-            self.entitlement.count(task, self.tasks[task.index()].used_ns);
-        }
-        for task in self.task_ids() {
+            let used_ns = self.tasks[task.index()].used_ns;
             let activity = self.backend.activity(task, 1)?;
-            if activity != self.tasks[task.index()].activity {
-                let runnable = matches!(activity, Activity::Runnable(_));
-                self.entitlement.set_width(task, u32::from(runnable));
-            }
+            self.entitlement.observe(task, used_ns, matches!(activity, Activity::Runnable(_)));
+            self.entitlement.sample(task, used_ns);
             self.tasks[task.index()].activity = activity;
         }
         Ok(())
@@ -244,9 +241,7 @@ impl Watch {
 
     /// Nothing more is counted.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
-        self.look()?;
-        self.entitlement.finish();
-        Ok(())
+        self.look()
     }
 
     pub(crate) fn progress(&mut self, task: TaskId) -> Progress {

@@ -7,6 +7,7 @@
 
 pub mod backend;
 pub mod backends;
+mod demand;
 mod entitlement;
 mod error;
 mod guardian;

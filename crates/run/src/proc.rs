@@ -145,6 +145,25 @@ impl Process {
     }
 }
 
+/// How long the first thread of a process was ready to run and did not.
+#[derive(Debug)]
+pub(crate) struct Readiness(Option<File>);
+
+impl Readiness {
+    /// Of `pid`; nothing is known where the kernel does not count it.
+    pub(crate) fn of(pid: RawPid) -> Readiness {
+        Readiness(File::open(format!("/proc/{pid}/schedstat")).ok())
+    }
+
+    /// In all so far; 0 if that is not known.
+    pub(crate) fn read(&self) -> Nanos {
+        let mut buffer = [0; 64];
+        let length = self.0.as_ref().and_then(|file| file.read_at(&mut buffer, 0).ok());
+        let text = std::str::from_utf8(&buffer[..length.unwrap_or(0)]).unwrap_or_default();
+        text.split_ascii_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
+    }
+}
+
 /// The threads of `pid`; none if it is gone.
 pub(crate) fn thread_ids(pid: RawPid) -> impl Iterator<Item = RawPid> {
     numbers_in(&format!("/proc/{pid}/task"))

@@ -35,16 +35,16 @@ pub struct TaskReport {
     pub command: String,
     /// Its weight.
     pub weight: u32,
-    /// The part of all cpu time that the tasks received together which the ideal (GPS on one cpu,
-    /// GMS on several) would have given it. The parts of all tasks add up to 1.
+    /// The part of all cpu time that the tasks received together which the ideal would have given it: fluid
+    /// GMS fed with what each task would ask for alone. The parts of all tasks add up to 1.
     pub entitled_share: f64,
     /// The part that it received.
     pub received_share: f64,
     /// Cpu time that it used, all its processes together, in seconds.
     pub cpu_s: f64,
-    /// Its least service error: how far it was behind the ideal at worst, in quanta.
+    /// Its least service error: what it had received less what the ideal had given it, in quanta.
     pub error_min_quanta: f64,
-    /// Its greatest service error: how far it was ahead at most, in quanta.
+    /// Its greatest service error, in quanta.
     pub error_max_quanta: f64,
     /// How it ended: the exit code, or the name of the signal. `None` if it had not ended by
     /// itself when the run did.

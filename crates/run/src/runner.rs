@@ -83,6 +83,8 @@ struct Task {
     settled_ns: Nanos,
     /// Turns since it last blocked.
     turns_since_block: u32,
+    /// The backend's [`ready_ns`](Backend::ready_ns) then.
+    ready_ns: Nanos,
 }
 
 impl Task {
@@ -98,6 +100,7 @@ impl Task {
             ledger: Ledger::default(),
             settled_ns: now_ns,
             turns_since_block: 0,
+            ready_ns: 0,
         }
     }
 
@@ -218,7 +221,7 @@ impl<B: Backend> Runner<B> {
             vcpus: Vec::new(),
             tasks: Vec::new(),
             turns: vec![None; setup.cpus],
-            entitlement: Entitlement::new(setup.cpus, &weights),
+            entitlement: Entitlement::new(setup.cpus, &weights, now_ns),
             used_total_ns: 0,
             blocked_count: 0,
             looked_ns: now_ns,
@@ -229,6 +232,7 @@ impl<B: Backend> Runner<B> {
         };
         shares.iter().for_each(|share| runner.take(*share, now_ns));
         for task in runner.task_ids() {
+            runner.entitlement.wake(task, now_ns);
             runner.fit(task, 1, now_ns);
         }
         runner
@@ -313,15 +317,15 @@ impl<B: Backend> Runner<B> {
     /// # Errors
     /// When the backend fails.
     pub fn finish(&mut self) -> io::Result<()> {
+        let now_ns = self.backend.now_ns();
         for task in self.task_ids() {
             let used_ns = self.backend.usage_ns(task)?;
             self.set_used(task, used_ns, self.tasks[task.index()].settled_ns);
         }
-        self.entitlement.advance(self.used_total_ns);
+        self.entitlement.advance(now_ns, self.used_total_ns);
         for task in self.task_ids() {
-            self.entitlement.count(task, self.tasks[task.index()].ledger.used_ns());
+            self.entitlement.sample(task, self.tasks[task.index()].ledger.used_ns());
         }
-        self.entitlement.finish();
         Ok(())
     }
 
@@ -462,6 +466,7 @@ impl<B: Backend> Runner<B> {
         now_ns: Nanos,
     ) -> io::Result<()> {
         self.leave_cpu(cpu, task, now_ns)?;
+        self.tasks[task.index()].ready_ns = self.backend.ready_ns(task)?;
         self.tasks[task.index()].turns_since_block = 0;
         self.fit(task, threads, now_ns);
         Ok(())
@@ -478,6 +483,7 @@ impl<B: Backend> Runner<B> {
     /// The task has ended: the policy forgets its vcpus.
     fn forget(&mut self, task: TaskId, now_ns: Nanos) {
         self.fit(task, 0, now_ns);
+        self.entitlement.forget(task);
         self.blocked_count -= 1;
         let known = &mut self.tasks[task.index()];
         known.gone = true;
@@ -518,11 +524,8 @@ impl<B: Backend> Runner<B> {
         let Turn { vcpu, task, .. } = self.turns[cpu].take().expect("the caller saw it");
         self.policy.charge(vcpu, charge_ns, now_ns);
         self.vcpus[vcpu.index()].state = State::Waiting;
-        self.advance_ideal(now_ns);
-        self.entitlement.stop(task);
-        let known = &mut self.tasks[task.index()];
-        known.held.retain(|&held| held != cpu);
-        self.entitlement.count(task, known.ledger.used_ns());
+        self.tasks[task.index()].held.retain(|&held| held != cpu);
+        self.sample(task, now_ns);
     }
 
     /// As many of the task's vcpus are runnable as it has runnable threads, `threads`: those that
@@ -545,8 +548,10 @@ impl<B: Backend> Runner<B> {
         }
         let runnable = self.tasks[task.index()].runnable;
         if runnable != before {
-            let width = u32::try_from(runnable).expect("at most 65536 cpus");
-            self.entitlement.set_width(task, width);
+            match u32::try_from(runnable).expect("at most 65536 cpus") {
+                0 => self.entitlement.block(task, self.tasks[task.index()].ledger.used_ns()),
+                threads => self.entitlement.set_threads(task, threads),
+            }
             self.blocked_count += usize::from(runnable == 0);
             self.blocked_count -= usize::from(before == 0);
         }
@@ -557,7 +562,7 @@ impl<B: Backend> Runner<B> {
         if self.blocked_count == 0 || now_ns < self.looked_ns + spacing_ns {
             return Ok(());
         }
-        self.looked_ns = now_ns;
+        let seen_ns = std::mem::replace(&mut self.looked_ns, now_ns);
         self.look_due_ns = now_ns + self.quantum_ns / LOOKS_PER_QUANTUM;
         for task in self.task_ids() {
             let known = &self.tasks[task.index()];
@@ -567,25 +572,27 @@ impl<B: Backend> Runner<B> {
             let activity = self.backend.activity(task, known.most)?;
             let used_ns = self.backend.usage_ns(task)?;
             let burst_ns = used_ns.saturating_sub(self.tasks[task.index()].ledger.used_ns());
-            match activity {
-                Activity::Gone => {
-                    self.wake(task, 1, used_ns, now_ns);
-                    self.forget(task, now_ns);
+            let threads = match activity {
+                Activity::Runnable(threads) => threads,
+                Activity::Blocked if burst_ns < self.quantum_ns / BURST_PART => {
+                    self.entitlement.sleep(task, self.quantum_ns / LOOKS_PER_QUANTUM);
+                    continue;
                 }
-                Activity::Runnable(threads) => self.wake(task, threads, used_ns, now_ns),
-                Activity::Blocked if burst_ns < self.quantum_ns / BURST_PART => {}
-                Activity::Blocked => self.wake(task, 1, used_ns, now_ns),
+                Activity::Blocked | Activity::Gone => 1,
+            };
+            // It woke before it was seen, and ran since, or was ready to.
+            let ready_ns = self.backend.ready_ns(task)?;
+            let awake_ns = burst_ns + ready_ns.saturating_sub(self.tasks[task.index()].ready_ns);
+            let woke_ns = seen_ns.max(now_ns.saturating_sub(awake_ns));
+            self.entitlement.wake(task, woke_ns);
+            self.fit(task, threads, now_ns);
+            self.set_used(task, used_ns, now_ns);
+            self.sample(task, now_ns);
+            if activity == Activity::Gone {
+                self.forget(task, now_ns);
             }
         }
         Ok(())
-    }
-
-    fn wake(&mut self, task: TaskId, threads: usize, used_ns: Nanos, now_ns: Nanos) {
-        // Runnable first: what it used before it was seen is part of what the runnable share.
-        self.fit(task, threads, now_ns);
-        self.set_used(task, used_ns, now_ns);
-        self.advance_ideal(now_ns);
-        self.entitlement.count(task, used_ns);
     }
 
     /// Free cpus pick, and so do those that the policy wants for a task that woke.
@@ -612,7 +619,7 @@ impl<B: Backend> Runner<B> {
         self.vcpus[turn.vcpu.index()].state = State::Running;
         let held = &mut self.tasks[turn.task.index()].held;
         held.insert(held.partition_point(|&other| other < cpu), cpu);
-        self.entitlement.start(turn.task);
+        self.sample(turn.task, now_ns);
         self.begun.push(cpu);
         Ok(())
     }
@@ -648,11 +655,7 @@ impl<B: Backend> Runner<B> {
             self.set_used(task, used_ns, now_ns);
         } else if !known.held.is_empty() && known.settled_ns < now_ns {
             self.settle(task, now_ns)?;
-        } else {
-            return Ok(());
         }
-        self.advance_ideal(now_ns);
-        self.entitlement.count(task, self.tasks[task.index()].ledger.used_ns());
         Ok(())
     }
 
@@ -707,6 +710,13 @@ impl<B: Backend> Runner<B> {
         let running = self.turns.iter().flatten();
         let since = running.map(|turn| now_ns - self.tasks[turn.task.index()].settled_ns);
         let delivered_ns = self.used_total_ns + since.sum::<Nanos>();
-        self.entitlement.advance(delivered_ns);
+        self.entitlement.advance(now_ns, delivered_ns);
+    }
+
+    /// The service error of `task`, where it turns: a turn of it begins or has ended.
+    fn sample(&mut self, task: TaskId, now_ns: Nanos) {
+        self.advance_ideal(now_ns);
+        let used_ns = self.tasks[task.index()].expected_ns(now_ns);
+        self.entitlement.sample(task, used_ns);
     }
 }

@@ -9,7 +9,7 @@ use prorata::Nanos;
 
 use crate::backend::Activity;
 use crate::launch;
-use crate::proc::{Process, RawPid};
+use crate::proc::{Process, RawPid, Readiness};
 use crate::report::Exit;
 
 /// A tree that forks faster than it can be read is stopped as far as it was read.
@@ -62,6 +62,7 @@ impl Member {
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: RawPid,
+    readiness: Readiness,
     /// Prorata started the root: it leads a session and process group of its own.
     started: bool,
     members: Vec<Member>,
@@ -83,6 +84,7 @@ impl Tree {
     pub(crate) fn new(root: RawPid, started: bool, cpus: CpuSet) -> Option<Tree> {
         let mut tree = Tree {
             root,
+            readiness: Readiness::of(root),
             started,
             members: vec![Member::new(Process::open(root)?, 0)],
             known: HashSet::from([root]),
@@ -103,6 +105,10 @@ impl Tree {
 
     pub(crate) fn root(&self) -> RawPid {
         self.root
+    }
+
+    pub(crate) fn ready_ns(&self) -> Nanos {
+        self.readiness.read()
     }
 
     pub(crate) fn exit(&self) -> Option<Exit> {

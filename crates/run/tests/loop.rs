@@ -188,6 +188,22 @@ fn a_task_that_blocks_gives_up_its_cpu_at_once() {
     assert!(out.received(2) > 0.1 && out.received(2) < 1.0 / 3.0, "{}", out.received(2));
 }
 
+/// Half of its share is kept from a sleeper that is due all that it asks for: then its jobs are missed, which
+/// an ideal that followed who is runnable would not see.
+#[test]
+fn a_sleeper_that_is_kept_waiting_is_behind() {
+    // Turns of round robin are equal.
+    let sleeper = vec![Phase::Run(9 * MS), Phase::Sleep(3 * MS)];
+    let mut tasks = vec![(7, sleeper)];
+    tasks.extend(vec![(1, hog()); 3]);
+    let out = run("round-robin", 1, tasks, Faults::default(), 30);
+    // 7 of 10, where it asks for 9 of 12 ms.
+    assert_close(out.entitled(0), 0.7, 0.01);
+    assert!(out.received(0) < 0.3, "{}", out.received(0));
+    let behind = out.progress[0].error_min_quanta * QUANTUM_NS as f64 / out.duration_ns as f64;
+    assert_close(behind, out.received(0) - out.entitled(0), 0.02);
+}
+
 #[test]
 fn a_lone_sleeper_is_always_at_its_ideal() {
     let sleeper = vec![Phase::Run(5 * MS), Phase::Sleep(20 * MS)];
@@ -297,6 +313,13 @@ fn ten_commands_on_two_cpus() {
     for (task, &ideal_ns) in ideal_ns.iter().enumerate().skip(5) {
         let part = out.progress[task].used_ns as f64 / ideal_ns as f64;
         assert!(part >= 0.95, "the sleeper of weight {} has {part} of its ideal", task - 4);
+    }
+    // The runner does not know the programs, and tells what they ask for by what they do.
+    for (progress, ideal_ns) in out.progress.iter().zip(ideal_ns) {
+        assert_close(progress.ideal_ns as f64, ideal_ns as f64, 0.03);
+        let final_error = progress.used_ns as f64 - progress.ideal_ns as f64;
+        let (min, max) = (progress.error_min_quanta, progress.error_max_quanta);
+        assert!((min..=max).contains(&(final_error / QUANTUM_NS as f64)), "{progress:?}");
     }
     assert!(out.wasted_ns < out.duration_ns / 50, "{} ns wasted", out.wasted_ns);
 }

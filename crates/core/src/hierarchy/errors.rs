@@ -125,17 +125,6 @@ impl HierarchyErrors {
         });
     }
 
-    /// The task at `place` has received `used_ns` in all, whatever was counted while it ran: for who
-    /// reads what tasks used.
-    pub fn set_used(&mut self, place: Place, used_ns: Nanos, now_ns: Nanos) {
-        let account = self.accounts[place.index()];
-        let running_ns = i128::from(account.running) * i128::from(now_ns - self.since_ns);
-        let more_ns = i128::from(used_ns) - account.used_ns - running_ns;
-        self.on_path(place, now_ns, |account, _| account.used_ns += more_ns);
-        // The sample before was of what was counted, this one is of what was received.
-        self.on_path(place, now_ns, |_, _| {});
-    }
-
     /// Brings the extremes of all places up to date.
     pub fn finish(&mut self, now_ns: Nanos) {
         self.settle(now_ns);
@@ -156,6 +145,18 @@ impl HierarchyErrors {
     #[allow(clippy::cast_possible_truncation)] // the ideal is below the time of all cpus
     pub fn ideal_ns(&self, place: Place) -> Nanos {
         ((self.accounts[place.index()].ideal + (1 << 63)) >> 64) as Nanos
+    }
+
+    /// When the ideal will have given `place` `service_ns` in all, if nothing changes before; `None` if it
+    /// gives it nothing.
+    pub fn time_of(&mut self, place: Place, service_ns: Nanos) -> Option<Nanos> {
+        self.find_rates();
+        let Account { ideal, rate, .. } = self.accounts[place.index()];
+        match (u128::from(service_ns) << 64).saturating_sub(ideal) {
+            0 => Some(self.since_ns),
+            _ if rate == 0 => None,
+            left => Some(Nanos::try_from(left.div_ceil(rate)).ok()?.saturating_add(self.since_ns)),
+        }
     }
 
     /// The least and the greatest error of `place` so far.

@@ -22,7 +22,7 @@ use crate::backends::Ending;
 use crate::guardian::Guardian;
 use crate::launch;
 use crate::machine::Machine;
-use crate::proc::{RawPid, read_pids};
+use crate::proc::{RawPid, Readiness, read_pids};
 use crate::report::Exit;
 use crate::task::{Command, Job, Source};
 
@@ -88,6 +88,7 @@ struct Group {
     threads: File,
     events: File,
     root: RawPid,
+    readiness: Readiness,
     /// /proc/TID/stat of its threads, as far as they were asked for.
     states: HashMap<RawPid, File>,
     found: Vec<RawPid>,
@@ -105,6 +106,7 @@ impl Group {
             events: read("cgroup.events")?,
             path,
             root,
+            readiness: Readiness::of(root),
             states: HashMap::new(),
             found: Vec::new(),
             used_ns: 0,
@@ -275,6 +277,10 @@ impl Backend for CgroupBackend {
 
     fn usage_ns(&mut self, task: TaskId) -> io::Result<Nanos> {
         self.group(task).read_used()
+    }
+
+    fn ready_ns(&mut self, task: TaskId) -> io::Result<Nanos> {
+        Ok(self.group(task).readiness.read())
     }
 
     fn tick_ns(&self) -> Nanos {

@@ -71,6 +71,7 @@ struct MockTask {
     stopped: bool,
     cpus: Vec<CpuId>,
     used_ns: Nanos,
+    ready_ns: Nanos,
     /// `used_ns` when it last got a cpu: what a stale reading still shows.
     used_at_cont_ns: Nanos,
 }
@@ -78,7 +79,8 @@ struct MockTask {
 impl MockTask {
     fn new(threads: Vec<Vec<Phase>>, cpu: CpuId) -> MockTask {
         let threads = threads.into_iter().map(Thread::new).collect();
-        MockTask { threads, stopped: true, cpus: vec![cpu], used_ns: 0, used_at_cont_ns: 0 }
+        let (stopped, cpus) = (true, vec![cpu]);
+        MockTask { threads, stopped, cpus, used_ns: 0, ready_ns: 0, used_at_cont_ns: 0 }
     }
 
     fn wanting(&self) -> usize {
@@ -106,6 +108,7 @@ impl MockTask {
                 // Rounded up, so that the end of a phase is reached.
                 ran_ns = ns.div_ceil(share[cpu]).min(thread.left_ns);
                 self.used_ns += ran_ns;
+                self.ready_ns += ns - ran_ns;
             } else if thread.wants_cpu() {
                 continue;
             }
@@ -258,6 +261,10 @@ impl Backend for Mock {
         let cpus = known.wanting().min(known.cpus.len()) as u64;
         let stale_ns = self.now_ns % self.faults.tick_ns * cpus;
         Ok(known.used_ns.saturating_sub(stale_ns).max(known.used_at_cont_ns))
+    }
+
+    fn ready_ns(&mut self, task: TaskId) -> io::Result<Nanos> {
+        Ok(self.tasks[task.index()].ready_ns)
     }
 
     fn tick_ns(&self) -> Nanos {

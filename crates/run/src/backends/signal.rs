@@ -122,6 +122,10 @@ impl Backend for SignalBackend {
         Ok(self.trees[task.index()].used_ns())
     }
 
+    fn ready_ns(&mut self, task: TaskId) -> io::Result<Nanos> {
+        Ok(self.trees[task.index()].ready_ns())
+    }
+
     fn tick_ns(&self) -> Nanos {
         self.machine.tick_ns()
     }

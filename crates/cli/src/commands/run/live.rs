@@ -68,7 +68,7 @@ fn draw(lines: &[ProgressBar], report: &Report) {
         "{:>10} {:30} {:>7} {:>8}  {:>13}  {} on {}, {:.1} s",
         "weight",
         "share received",
-        "asked",
+        "due",
         "received",
         "error, quanta",
         report.policy,

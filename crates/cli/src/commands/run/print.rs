@@ -5,6 +5,12 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use prorata_run::{Exit, Report};
 
+/// What the numbers say.
+const LEGEND: &str = "
+The ideal: fluid GMS fed with what each command would ask for alone, on as many cpu seconds as all received
+due, received: parts of these; error: service minus the ideal's, least and greatest; 0 is exact
+";
+
 pub(super) fn table(report: &Report) -> String {
     let mut out = format!(
         "{} on {} by {}, quantum {} ms, {:.3} s; prorata itself used {:.3} s of cpu ({:.2} %)\n",
@@ -16,7 +22,7 @@ pub(super) fn table(report: &Report) -> String {
         report.overhead_cpu_s,
         report.overhead_cpu_s / report.duration_s * 100.0,
     );
-    let heading = ["weight", "asked", "received", "cpu s", "error, quanta", "exit", "command"];
+    let heading = ["weight", "due", "received", "cpu s", "error, quanta", "exit", "command"];
     let rows = report.tasks.iter().map(|task| {
         [
             task.weight.to_string(),
@@ -38,7 +44,7 @@ pub(super) fn table(report: &Report) -> String {
         out += &row[6];
         out.push('\n');
     }
-    out
+    out + LEGEND
 }
 
 pub(super) fn cpus(count: usize) -> String {
