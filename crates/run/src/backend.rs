@@ -60,8 +60,9 @@ pub trait Backend {
     /// of a stopped task.
     fn activity(&mut self, task: TaskId, most: usize) -> io::Result<Activity>;
 
-    /// Binds every thread of the task to `cpus`, of which there is one at least.
-    fn place(&mut self, task: TaskId, cpus: &[CpuId]) -> io::Result<()>;
+    /// Binds every thread of the task to `cpus`, of which there is one at least, and has some go to those
+    /// that are not among `before`, where it was bound until now.
+    fn place(&mut self, task: TaskId, cpus: &[CpuId], before: &[CpuId]) -> io::Result<()>;
 
     /// Lets the task run.
     fn cont(&mut self, task: TaskId) -> io::Result<()>;

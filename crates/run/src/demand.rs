@@ -112,6 +112,19 @@ impl Demand {
         })
     }
 
+    /// When the command, which sleeps, is foreseen to wake, if that has lately differed by less than
+    /// `within_ns`.
+    pub(crate) fn wakes_ns(&self, within_ns: Nanos) -> Option<Nanos> {
+        let (Some(blocked_ns), Some(cycle)) = (self.blocked_ns, self.cycle) else { return None };
+        let wakes_ns = if self.sleeps_for_a_time() {
+            blocked_ns + cycle.sleep_ns
+        } else {
+            self.woke_ns + cycle.period_ns
+        };
+        let change_ns = self.sleep_change_ns.min(self.period_change_ns);
+        (change_ns < within_ns).then_some(wakes_ns)
+    }
+
     /// When the command would have begun its job if it were alone.
     fn begun_ns(&self) -> Nanos {
         self.woke_ns.saturating_sub(self.delay_ns)
@@ -301,7 +314,8 @@ mod tests {
 
     const MS: Nanos = 1_000_000;
 
-    /// Uses 5 ms and sleeps as `slept` tells, from 100 ms on, each job being late by as many ms as `waits` tell.
+    /// Uses 5 ms and sleeps as `slept` tells, from 100 ms on, each job being late by as many ms as `waits`
+    /// tell.
     fn observed(slept: impl Fn(u64, Nanos) -> Nanos, waits: &[u64]) -> Demand {
         let mut demand = Demand::default();
         let mut now_ns = 100 * MS;

@@ -146,6 +146,11 @@ impl Entitlement {
         self.change(task.index(), |demand| demand.sleep(now_ns, unseen_ns));
     }
 
+    /// When `task`, which sleeps, is foreseen to wake, if its sleeps differ by less than `within_ns`.
+    pub(crate) fn wakes_ns(&self, task: TaskId, within_ns: Nanos) -> Option<Nanos> {
+        self.commands[task.index()].demand.wakes_ns(within_ns)
+    }
+
     /// `task` has used `used_ns` in all and wants a cpu, or not: for who looks too seldom to know more.
     pub(crate) fn observe(&mut self, task: TaskId, used_ns: Nanos, wants: bool) {
         let now_ns = self.now_ns;

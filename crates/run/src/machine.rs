@@ -28,6 +28,7 @@ use prorata::{CpuId, Nanos};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::backend::Wakeup;
+use crate::proc::{RawPid, Stat};
 use crate::sys;
 
 /// The system's side of a run.
@@ -105,6 +106,13 @@ impl Machine {
         Ok(mask)
     }
 
+    /// Where threads bound to `before` until now are bound next.
+    pub(crate) fn place(&self, cpus: &[CpuId], before: &[CpuId]) -> io::Result<Placement> {
+        let added = cpus.iter().filter(|cpu| !before.is_empty() && !before.contains(cpu));
+        let added: io::Result<Vec<CpuSet>> = added.map(|&cpu| self.mask(&[cpu])).collect();
+        Ok(Placement { mask: self.mask(cpus)?, added: added? })
+    }
+
     pub(crate) fn watch(&mut self, cpu: CpuId, after_ns: Nanos) {
         if !self.armed[cpu] {
             self.armed[cpu] = true;
@@ -139,6 +147,31 @@ impl Machine {
         idle.iter().for_each(|&cpu| self.armed[cpu] = false);
         idle
     }
+}
+
+/// Where threads are bound.
+pub(crate) struct Placement {
+    mask: CpuSet,
+    /// Each of the cpus where they were not bound before.
+    added: Vec<CpuSet>,
+}
+
+impl Placement {
+    /// Binds `threads`. Of those that run or wait where they are, one goes to each added cpu: the kernel
+    /// would leave it there, and the cpu idle, until it balances loads, milliseconds later.
+    pub(crate) fn bind(&self, threads: &[RawPid]) {
+        let is_runnable = |tid: &&RawPid| Stat::of(**tid).is_some_and(|stat| stat.state == b'R');
+        let several = threads.iter().rev().filter(|_| threads.len() > 1);
+        for (cpu, &tid) in self.added.iter().zip(several.filter(is_runnable)) {
+            bind(tid, cpu);
+        }
+        threads.iter().for_each(|&tid| bind(tid, &self.mask));
+    }
+}
+
+fn bind(tid: RawPid, mask: &CpuSet) {
+    // Errors: it is gone, or its cpuset or its owner forbids it.
+    let _ = sched_setaffinity(Pid::from_raw(tid), mask);
 }
 
 /// The affinity mask of one cpu by the system's number.

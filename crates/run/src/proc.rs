@@ -145,22 +145,29 @@ impl Process {
     }
 }
 
-/// How long the first thread of a process was ready to run and did not.
-#[derive(Debug)]
-pub(crate) struct Readiness(Option<File>);
+/// What the scheduler counts of a thread, from an open `schedstat` file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SchedStat {
+    /// How long it was ready to run and did not, up to when it last began to.
+    pub(crate) ready_ns: Nanos,
+    /// How often it was given a cpu.
+    pub(crate) runs: u64,
+}
 
-impl Readiness {
-    /// Of `pid`; nothing is known where the kernel does not count it.
-    pub(crate) fn of(pid: RawPid) -> Readiness {
-        Readiness(File::open(format!("/proc/{pid}/schedstat")).ok())
+impl SchedStat {
+    /// `None` where the kernel does not count it, or the thread is gone.
+    pub(crate) fn read(file: &File) -> Option<SchedStat> {
+        let mut buffer = [0; 64];
+        let length = file.read_at(&mut buffer, 0).ok()?;
+        let text = std::str::from_utf8(&buffer[..length]).ok()?;
+        let mut fields = text.split_ascii_whitespace().skip(1).map(str::parse);
+        let stat = SchedStat { ready_ns: fields.next()?.ok()?, runs: fields.next()?.ok()? };
+        (stat.runs > 0).then_some(stat)
     }
 
-    /// In all so far; 0 if that is not known.
-    pub(crate) fn read(&self) -> Nanos {
-        let mut buffer = [0; 64];
-        let length = self.0.as_ref().and_then(|file| file.read_at(&mut buffer, 0).ok());
-        let text = std::str::from_utf8(&buffer[..length.unwrap_or(0)]).unwrap_or_default();
-        text.split_ascii_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
+    /// The file of thread `tid`.
+    pub(crate) fn open(tid: RawPid) -> Option<File> {
+        File::open(format!("/proc/{tid}/task/{tid}/schedstat")).ok()
     }
 }
 

@@ -31,6 +31,8 @@ const TICK_PART: Nanos = 5;
 /// Blocked tasks are looked at so many times a quantum, or twice as often if the loop is awake: a task
 /// that wakes runs beside another one until it is seen.
 const LOOKS_PER_QUANTUM: Nanos = 4;
+/// One that has slept for a foreseen time is looked at this part of a quantum later.
+const FORESEEN_PART: Nanos = 64;
 /// A blocked task that used more than this part of a quantum since it was charged last is charged for
 /// it, as if it were runnable.
 const BURST_PART: Nanos = 2;
@@ -85,6 +87,12 @@ struct Task {
     turns_since_block: u32,
     /// The backend's [`ready_ns`](Backend::ready_ns) then.
     ready_ns: Nanos,
+    /// While it is blocked: it was looked at then, what it used was read then, and when to look again: at the
+    /// latest, or from when on if the loop is awake.
+    looked_ns: Nanos,
+    read_ns: Nanos,
+    look_due_ns: Nanos,
+    look_from_ns: Nanos,
 }
 
 impl Task {
@@ -101,6 +109,10 @@ impl Task {
             settled_ns: now_ns,
             turns_since_block: 0,
             ready_ns: 0,
+            looked_ns: now_ns,
+            read_ns: now_ns,
+            look_due_ns: now_ns,
+            look_from_ns: now_ns,
         }
     }
 
@@ -189,9 +201,6 @@ pub struct Runner<B> {
     /// Of all ledgers.
     used_total_ns: Nanos,
     blocked_count: usize,
-    looked_ns: Nanos,
-    /// When to look again if nothing else happens before.
-    look_due_ns: Nanos,
     tended_ns: Nanos,
     /// Until then the guardian may still believe that prorata is stopped.
     doubtful_until_ns: Nanos,
@@ -224,8 +233,6 @@ impl<B: Backend> Runner<B> {
             entitlement: Entitlement::new(setup.cpus, &weights, now_ns),
             used_total_ns: 0,
             blocked_count: 0,
-            looked_ns: now_ns,
-            look_due_ns: now_ns,
             tended_ns: now_ns,
             doubtful_until_ns: 0,
             begun: Vec::with_capacity(setup.cpus),
@@ -374,8 +381,9 @@ impl<B: Backend> Runner<B> {
     /// The next time at which something has to be done.
     fn due_ns(&self) -> Nanos {
         let turns = self.turns.iter().flatten().map(|turn| turn.ends_ns).min();
-        let look_ns = if self.blocked_count > 0 { self.look_due_ns } else { Nanos::MAX };
-        turns.unwrap_or(Nanos::MAX).min(look_ns).min(self.tended_ns + TEND_NS)
+        let blocked = self.tasks.iter().filter(|task| task.is_blocked());
+        let looks = blocked.map(|task| task.look_due_ns).min();
+        turns.into_iter().chain(looks).fold(self.tended_ns + TEND_NS, Nanos::min)
     }
 
     fn end_turns(&mut self, wakeup: &Wakeup, now_ns: Nanos) -> io::Result<()> {
@@ -549,7 +557,7 @@ impl<B: Backend> Runner<B> {
         let runnable = self.tasks[task.index()].runnable;
         if runnable != before {
             match u32::try_from(runnable).expect("at most 65536 cpus") {
-                0 => self.entitlement.block(task, self.tasks[task.index()].ledger.used_ns()),
+                0 => self.go_to_sleep(task, now_ns),
                 threads => self.entitlement.set_threads(task, threads),
             }
             self.blocked_count += usize::from(runnable == 0);
@@ -557,42 +565,80 @@ impl<B: Backend> Runner<B> {
         }
     }
 
+    fn go_to_sleep(&mut self, task: TaskId, now_ns: Nanos) {
+        let known = &mut self.tasks[task.index()];
+        (known.looked_ns, known.read_ns) = (now_ns, now_ns);
+        self.entitlement.block(task, known.ledger.used_ns());
+        self.plan_look(task, now_ns);
+    }
+
     fn look_at_blocked(&mut self, now_ns: Nanos) -> io::Result<()> {
-        let spacing_ns = self.quantum_ns / LOOKS_PER_QUANTUM / 2;
-        if self.blocked_count == 0 || now_ns < self.looked_ns + spacing_ns {
+        if self.blocked_count == 0 {
             return Ok(());
         }
-        let seen_ns = std::mem::replace(&mut self.looked_ns, now_ns);
-        self.look_due_ns = now_ns + self.quantum_ns / LOOKS_PER_QUANTUM;
         for task in self.task_ids() {
             let known = &self.tasks[task.index()];
-            if !known.is_blocked() {
-                continue;
-            }
-            let activity = self.backend.activity(task, known.most)?;
-            let used_ns = self.backend.usage_ns(task)?;
-            let burst_ns = used_ns.saturating_sub(self.tasks[task.index()].ledger.used_ns());
-            let threads = match activity {
-                Activity::Runnable(threads) => threads,
-                Activity::Blocked if burst_ns < self.quantum_ns / BURST_PART => {
-                    self.entitlement.sleep(task, self.quantum_ns / LOOKS_PER_QUANTUM);
-                    continue;
-                }
-                Activity::Blocked | Activity::Gone => 1,
-            };
-            // It woke before it was seen, and ran since, or was ready to.
-            let ready_ns = self.backend.ready_ns(task)?;
-            let awake_ns = burst_ns + ready_ns.saturating_sub(self.tasks[task.index()].ready_ns);
-            let woke_ns = seen_ns.max(now_ns.saturating_sub(awake_ns));
-            self.entitlement.wake(task, woke_ns);
-            self.fit(task, threads, now_ns);
-            self.set_used(task, used_ns, now_ns);
-            self.sample(task, now_ns);
-            if activity == Activity::Gone {
-                self.forget(task, now_ns);
+            if known.is_blocked() && known.look_from_ns <= now_ns {
+                self.look_at(task, now_ns)?;
             }
         }
         Ok(())
+    }
+
+    fn look_at(&mut self, task: TaskId, now_ns: Nanos) -> io::Result<()> {
+        let known = &mut self.tasks[task.index()];
+        let seen_ns = std::mem::replace(&mut known.looked_ns, now_ns);
+        let activity = self.backend.activity(task, known.most)?;
+        if activity == Activity::Blocked && now_ns < known.read_ns + self.quantum_ns {
+            self.see_asleep(task, now_ns);
+            return Ok(());
+        }
+        known.read_ns = now_ns;
+        let used_ns = self.backend.usage_ns(task)?;
+        let burst_ns = used_ns.saturating_sub(known.ledger.used_ns());
+        let threads = match activity {
+            Activity::Runnable(threads) => threads,
+            Activity::Blocked if burst_ns < self.quantum_ns / BURST_PART => {
+                self.see_asleep(task, now_ns);
+                return Ok(());
+            }
+            Activity::Blocked | Activity::Gone => 1,
+        };
+        // It woke before it was seen, and ran since, or was ready to.
+        let ready_ns = self.backend.ready_ns(task)?;
+        let awake_ns = burst_ns + ready_ns.saturating_sub(known.ready_ns);
+        let woke_ns = seen_ns.max(now_ns.saturating_sub(awake_ns));
+        self.entitlement.wake(task, woke_ns);
+        self.fit(task, threads, now_ns);
+        self.set_used(task, used_ns, now_ns);
+        self.sample(task, now_ns);
+        if activity == Activity::Gone {
+            self.forget(task, now_ns);
+        }
+        Ok(())
+    }
+
+    /// The task, which is blocked, still sleeps.
+    fn see_asleep(&mut self, task: TaskId, now_ns: Nanos) {
+        let spacing_ns = self.quantum_ns / LOOKS_PER_QUANTUM;
+        self.entitlement.sleep(task, spacing_ns);
+        self.plan_look(task, now_ns);
+    }
+
+    /// When to look whether the task, which sleeps, has woken.
+    fn plan_look(&mut self, task: TaskId, now_ns: Nanos) {
+        let spacing_ns = self.quantum_ns / LOOKS_PER_QUANTUM;
+        let foreseen = self.entitlement.wakes_ns(task, spacing_ns / 2);
+        let known = &mut self.tasks[task.index()];
+        let later_ns = now_ns + self.quantum_ns;
+        (known.look_from_ns, known.look_due_ns) = match foreseen {
+            Some(wakes_ns) if wakes_ns > later_ns => (now_ns + self.quantum_ns / 2, later_ns),
+            Some(wakes_ns) if wakes_ns > now_ns => {
+                let look_ns = wakes_ns + self.quantum_ns / FORESEEN_PART;
+                (look_ns, look_ns)
+            }
+            _ => (now_ns + spacing_ns / 2, now_ns + spacing_ns),
+        };
     }
 
     /// Free cpus pick, and so do those that the policy wants for a task that woke.
@@ -682,8 +728,8 @@ impl<B: Backend> Runner<B> {
                 continue;
             }
             if known.placed != known.held {
+                self.backend.place(task, &known.held, &known.placed)?;
                 known.placed.clone_from(&known.held);
-                self.backend.place(task, &known.held)?;
             }
             if known.stopped {
                 known.stopped = false;

@@ -1,6 +1,7 @@
 //! A process with all its descendants, found through /proc, for the signal backend.
 
 use std::collections::HashSet;
+use std::fs::File;
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill, killpg};
@@ -9,7 +10,7 @@ use prorata::Nanos;
 
 use crate::backend::Activity;
 use crate::launch;
-use crate::proc::{Process, RawPid, Readiness};
+use crate::proc::{Process, RawPid, SchedStat};
 use crate::report::Exit;
 
 /// A tree that forks faster than it can be read is stopped as far as it was read.
@@ -22,6 +23,8 @@ struct Member {
     parent: RawPid,
     /// As last read.
     used_ns: Nanos,
+    /// The same when its children were looked for last.
+    searched_ns: Option<Nanos>,
     /// It had children: some may have come and gone between two looks.
     had_children: bool,
     /// Of its children that are gone, as last read.
@@ -33,15 +36,13 @@ struct Member {
 impl Member {
     fn new(process: Process, parent: RawPid) -> Member {
         let (used_ns, lost_ns, reaped_ns) = (0, 0, 0);
-        Member { process, parent, used_ns, had_children: false, lost_ns, reaped_ns }
+        let (searched_ns, had_children) = (None, false);
+        Member { process, parent, used_ns, searched_ns, had_children, lost_ns, reaped_ns }
     }
 
     fn read(&mut self) {
         if let Some(used_ns) = self.process.used_ns() {
             self.used_ns = self.used_ns.max(used_ns);
-        }
-        if self.had_children {
-            self.read_reaped();
         }
     }
 
@@ -58,11 +59,21 @@ impl Member {
     }
 }
 
+/// Whose children are looked for.
+#[derive(Clone, Copy)]
+enum Search {
+    All,
+    /// Of those who have used something since they were searched. The clock of one that runs may be late.
+    HaveRun,
+    /// Of those who had some before.
+    Parents,
+}
+
 /// The processes of one task.
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: RawPid,
-    readiness: Readiness,
+    sched_stat: Option<File>,
     /// Prorata started the root: it leads a session and process group of its own.
     started: bool,
     members: Vec<Member>,
@@ -84,7 +95,7 @@ impl Tree {
     pub(crate) fn new(root: RawPid, started: bool, cpus: CpuSet) -> Option<Tree> {
         let mut tree = Tree {
             root,
-            readiness: Readiness::of(root),
+            sched_stat: SchedStat::open(root),
             started,
             members: vec![Member::new(Process::open(root)?, 0)],
             known: HashSet::from([root]),
@@ -96,7 +107,7 @@ impl Tree {
             found: Vec::new(),
         };
         if !started {
-            tree.look();
+            tree.look(Search::All);
             tree.members.iter_mut().for_each(Member::read_reaped);
             tree.before_ns = tree.read_used_ns();
         }
@@ -108,7 +119,7 @@ impl Tree {
     }
 
     pub(crate) fn ready_ns(&self) -> Nanos {
-        self.readiness.read()
+        self.sched_stat.as_ref().and_then(SchedStat::read).map_or(0, |stat| stat.ready_ns)
     }
 
     pub(crate) fn exit(&self) -> Option<Exit> {
@@ -128,8 +139,9 @@ impl Tree {
         }
     }
 
-    /// Finds new descendants and forgets processes that are gone. Tells if there are new ones.
-    fn look(&mut self) -> bool {
+    /// Finds new descendants, searching the children of some, and forgets processes that are gone. Tells if
+    /// there are new ones.
+    fn look(&mut self, search: Search) -> bool {
         let before = self.members.len();
         let mut gone = Vec::new();
         let mut index = 0;
@@ -138,12 +150,21 @@ impl Tree {
             let member = &mut self.members[index];
             let pid = member.process.pid;
             // The list of children of a process that is gone is merely empty.
-            match member.process.used_ns() {
+            let used_ns = member.process.used_ns();
+            match used_ns {
                 Some(used_ns) => member.used_ns = member.used_ns.max(used_ns),
                 None => gone.push(pid),
             }
-            member.process.children(&mut self.found);
-            member.had_children |= !self.found.is_empty();
+            let searches = match search {
+                Search::All => true,
+                Search::HaveRun => used_ns.is_none() || used_ns != member.searched_ns,
+                Search::Parents => member.had_children,
+            };
+            if searches {
+                member.process.children(&mut self.found);
+                member.had_children |= !self.found.is_empty();
+                member.searched_ns = used_ns;
+            }
             for &child in &self.found {
                 if !self.known.contains(&child)
                     && let Some(process) = Process::open(child)
@@ -193,13 +214,19 @@ impl Tree {
     }
 
     fn read_used_ns(&mut self) -> Nanos {
-        self.members.iter_mut().for_each(Member::read);
+        if self.members.iter().any(|member| member.had_children) {
+            // A tree that is never stopped would keep members that nobody knows, and what they use.
+            self.look(Search::Parents);
+            self.members.iter_mut().filter(|m| m.had_children).for_each(Member::read_reaped);
+        } else {
+            self.members.iter_mut().for_each(Member::read);
+        }
         self.ended_ns + self.members.iter().map(Member::total_ns).sum::<Nanos>()
     }
 
     pub(crate) fn activity(&mut self, most: usize) -> Activity {
         let mut activity = self.members_activity(most);
-        if activity != Activity::Runnable(most) && self.look() {
+        if activity != Activity::Runnable(most) && self.look(Search::HaveRun) {
             activity = self.members_activity(most);
         }
         if activity != Activity::Gone {
@@ -231,8 +258,9 @@ impl Tree {
         }
     }
 
-    /// Looks for what the other calls may miss: children that came and went.
+    /// Looks for what the other calls may miss: the first child, and children that came and went.
     pub(crate) fn tend(&mut self) {
+        self.look(Search::All);
         for member in &mut self.members {
             if !member.had_children {
                 member.read_reaped();
@@ -247,7 +275,7 @@ impl Tree {
         self.signal(Signal::SIGSTOP);
         for _ in 0..MOST_LOOKS {
             let before = self.members.len();
-            if !self.look() {
+            if !self.look(Search::All) {
                 return;
             }
             let from = before.min(self.members.len());
@@ -279,15 +307,16 @@ impl Tree {
         }
     }
 
-    /// Binds every thread to the cpus of `mask`.
-    pub(crate) fn place(&self, mask: &CpuSet) {
+    /// Every thread.
+    pub(crate) fn threads(&self) -> Vec<RawPid> {
+        let mut threads = Vec::new();
         for member in &self.members {
             member.process.any_thread(|tid| {
-                // Errors: it is gone, or its cpuset or its owner forbids it.
-                let _ = sched_setaffinity(Pid::from_raw(tid), mask);
+                threads.push(tid);
                 false
             });
         }
+        threads
     }
 
     /// Kills every process, forks under way included.
@@ -298,7 +327,10 @@ impl Tree {
 
     /// Lets it run for good, where it could before.
     pub(crate) fn release(&mut self) {
-        self.place(&self.cpus.clone());
+        for tid in self.threads() {
+            // Errors: it is gone, or its cpuset or its owner forbids it.
+            let _ = sched_setaffinity(Pid::from_raw(tid), &self.cpus);
+        }
         self.signal(Signal::SIGCONT);
     }
 }

@@ -11,7 +11,6 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use nix::sched::sched_setaffinity;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use prorata::{CpuId, Nanos, TaskId};
@@ -22,7 +21,7 @@ use crate::backends::Ending;
 use crate::guardian::Guardian;
 use crate::launch;
 use crate::machine::Machine;
-use crate::proc::{RawPid, Readiness, read_pids};
+use crate::proc::{RawPid, SchedStat, Stat, read_pids};
 use crate::report::Exit;
 use crate::task::{Command, Job, Source};
 
@@ -79,6 +78,34 @@ pub(crate) fn dissolve(cgroup: &Path) {
     let _ = fs::remove_dir(cgroup);
 }
 
+#[derive(Debug)]
+struct Thread {
+    stat: File,
+    sched_stat: Option<File>,
+    /// When the threads were listed last.
+    seen: Option<SchedStat>,
+}
+
+impl Thread {
+    /// `None`: there is no such thread.
+    fn open(tid: RawPid) -> Option<Thread> {
+        let stat = File::open(format!("/proc/{tid}/task/{tid}/stat")).ok()?;
+        Some(Thread { stat, sched_stat: SchedStat::open(tid), seen: None })
+    }
+
+    fn sched_stat(&self) -> Option<SchedStat> {
+        self.sched_stat.as_ref().and_then(SchedStat::read)
+    }
+
+    fn has_not_run(&self) -> bool {
+        self.seen.is_some() && self.sched_stat() == self.seen
+    }
+
+    fn is_runnable(&self) -> bool {
+        Stat::read(&self.stat).is_some_and(|stat| stat.state == b'R')
+    }
+}
+
 /// One task's cgroup.
 #[derive(Debug)]
 struct Group {
@@ -88,9 +115,11 @@ struct Group {
     threads: File,
     events: File,
     root: RawPid,
-    readiness: Readiness,
-    /// /proc/TID/stat of its threads, as far as they were asked for.
-    states: HashMap<RawPid, File>,
+    root_stat: Option<File>,
+    /// Its threads, as far as they were asked for.
+    known: HashMap<RawPid, Thread>,
+    /// They are all, and have slept, unless one has run since.
+    settled: bool,
     found: Vec<RawPid>,
     used_ns: Nanos,
     exit: Option<Exit>,
@@ -106,8 +135,9 @@ impl Group {
             events: read("cgroup.events")?,
             path,
             root,
-            readiness: Readiness::of(root),
-            states: HashMap::new(),
+            root_stat: SchedStat::open(root),
+            known: HashMap::new(),
+            settled: false,
             found: Vec::new(),
             used_ns: 0,
             exit: None,
@@ -142,31 +172,27 @@ impl Group {
     }
 
     fn activity(&mut self, most: usize) -> io::Result<Activity> {
-        self.read_threads()?;
-        if self.found.is_empty() && self.is_empty()? {
-            self.bury_root();
-            return Ok(Activity::Gone);
-        }
-        self.states.retain(|tid, _| self.found.contains(tid));
-        let mut runnable = 0;
-        for &tid in &self.found {
-            let file = match self.states.entry(tid) {
-                std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-                std::collections::hash_map::Entry::Vacant(entry) => {
-                    // The thread may have ended since.
-                    let Ok(file) = File::open(format!("/proc/{tid}/task/{tid}/stat")) else {
-                        continue;
-                    };
-                    entry.insert(file)
-                }
-            };
-            if crate::proc::Stat::read(file).is_some_and(|stat| stat.state == b'R') {
-                runnable += 1;
-                if runnable == most {
-                    break;
+        let nobody_ran = self.settled && self.known.values().all(Thread::has_not_run);
+        if !nobody_ran {
+            self.read_threads()?;
+            if self.found.is_empty() && self.is_empty()? {
+                self.bury_root();
+                return Ok(Activity::Gone);
+            }
+            let found = &self.found;
+            self.known.retain(|tid, _| found.contains(tid));
+            for &tid in found {
+                // The thread may have ended since.
+                if !self.known.contains_key(&tid)
+                    && let Some(thread) = Thread::open(tid)
+                {
+                    self.known.insert(tid, thread);
                 }
             }
         }
+        let runnable = self.known.values().filter(|thread| thread.is_runnable());
+        let runnable = runnable.take(most).count();
+        self.settled = runnable == 0;
         Ok(if runnable > 0 { Activity::Runnable(runnable) } else { Activity::Blocked })
     }
 
@@ -280,7 +306,8 @@ impl Backend for CgroupBackend {
     }
 
     fn ready_ns(&mut self, task: TaskId) -> io::Result<Nanos> {
-        Ok(self.group(task).readiness.read())
+        let stat = self.group(task).root_stat.as_ref().and_then(SchedStat::read);
+        Ok(stat.map_or(0, |stat| stat.ready_ns))
     }
 
     fn tick_ns(&self) -> Nanos {
@@ -291,14 +318,11 @@ impl Backend for CgroupBackend {
         self.group(task).activity(most)
     }
 
-    fn place(&mut self, task: TaskId, cpus: &[CpuId]) -> io::Result<()> {
-        let mask = self.machine.mask(cpus)?;
+    fn place(&mut self, task: TaskId, cpus: &[CpuId], before: &[CpuId]) -> io::Result<()> {
+        let placement = self.machine.place(cpus, before)?;
         let group = self.group(task);
         group.read_threads()?;
-        for &tid in &group.found {
-            // Errors: it is gone, or its cpuset or its owner forbids it.
-            let _ = sched_setaffinity(Pid::from_raw(tid), &mask);
-        }
+        placement.bind(&group.found);
         Ok(())
     }
 

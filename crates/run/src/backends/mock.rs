@@ -281,7 +281,7 @@ impl Backend for Mock {
         })
     }
 
-    fn place(&mut self, task: TaskId, cpus: &[CpuId]) -> io::Result<()> {
+    fn place(&mut self, task: TaskId, cpus: &[CpuId], _: &[CpuId]) -> io::Result<()> {
         assert!(!cpus.is_empty() && cpus.iter().all(|&cpu| cpu < self.cpus), "cpus {cpus:?}");
         self.tasks[task.index()].cpus = cpus.to_vec();
         Ok(())

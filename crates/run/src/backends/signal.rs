@@ -134,8 +134,8 @@ impl Backend for SignalBackend {
         Ok(self.trees[task.index()].activity(most))
     }
 
-    fn place(&mut self, task: TaskId, cpus: &[CpuId]) -> io::Result<()> {
-        self.trees[task.index()].place(&self.machine.mask(cpus)?);
+    fn place(&mut self, task: TaskId, cpus: &[CpuId], before: &[CpuId]) -> io::Result<()> {
+        self.machine.place(cpus, before)?.bind(&self.trees[task.index()].threads());
         Ok(())
     }
 
