@@ -10,6 +10,7 @@ use anyhow::Result;
 mod apps;
 mod attack;
 mod bound;
+mod commands;
 mod cost;
 mod crowd;
 pub(crate) mod debian;
@@ -45,6 +46,11 @@ pub(crate) enum Guest {
     Probe(probes::ProbeArgs),
     /// Runs hogs in trees of cgroups under schedulers, and prints what they received and were due.
     Groups(groups::Args),
+    /// Runs commands under `prorata run`, and prints what they received and were due.
+    Commands(commands::Args),
+    /// Is one of them.
+    #[command(subcommand)]
+    Command(commands::Program),
     /// Runs hogs that may not run on every cpu, and prints what they received and were due.
     Bound(bound::Args),
     /// Runs more hogs than the scheduler has slots, and prints what they received.
@@ -87,6 +93,8 @@ impl Guest {
             Guest::Probes(args) => args.execute(),
             Guest::Probe(args) => args.execute(),
             Guest::Groups(args) => args.execute(),
+            Guest::Commands(args) => args.execute(),
+            Guest::Command(program) => program.execute(),
             Guest::Bound(args) => args.execute(),
             Guest::Crowd(args) => args.execute(),
             Guest::Services(args) => args.execute(),
