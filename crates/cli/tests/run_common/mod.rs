@@ -6,11 +6,45 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 /// `prorata` with `arguments`, its output kept.
 pub(crate) fn prorata(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_prorata"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
+}
+
+/// The report of a run of `jobs` in which they had so much cpu time together that shares can be told: a busy
+/// machine leaves them little.
+pub(crate) fn report_of(options: &[&str], jobs: &[&str]) -> Value {
+    const ENOUGH_S: f64 = 0.5;
+    let mut report = Value::Null;
+    for duration in ["600ms", "2s", "8s", "25s"] {
+        let common = ["run", "--duration", duration, "--format", "json"];
+        let output = prorata(&[&common, options, jobs].concat()).output().expect("prorata starts");
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        report = serde_json::from_slice(&output.stdout).expect("a report");
+        if cpu_seconds(&report).iter().sum::<f64>() >= ENOUGH_S {
+            break;
+        }
+    }
+    report
+}
+
+/// What each task used.
+pub(crate) fn cpu_seconds(report: &Value) -> Vec<f64> {
+    let tasks = report["tasks"].as_array().expect("a list");
+    tasks.iter().map(|task| task["cpu_s"].as_f64().expect("a number")).collect()
+}
+
+/// The first task received `share` of all cpu time, but for this part of it and for the turns that a busy
+/// machine ended late. Cpu time decides, not the wall clock.
+pub(crate) fn first_received(share: f64, part: f64, report: &Value) -> bool {
+    const LATE_S: f64 = 0.05;
+    let used = cpu_seconds(report);
+    let all: f64 = used.iter().sum();
+    (used[0] - share * all).abs() <= part * all + LATE_S
 }
 
 /// The backends that work here: `cgroup` needs a cgroup v2 hierarchy to write to. Root mounts one
