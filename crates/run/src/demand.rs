@@ -182,6 +182,7 @@ impl Demand {
         }
         if !self.sleeps_for_a_time() {
             self.delay_ns = 0;
+            self.end_predictions();
             self.asked = self.asked.min(self.begun);
         }
         self.begun += 1;
@@ -302,7 +303,7 @@ impl Demand {
         for job in [&mut self.waiting, &mut self.serving] {
             if job.is_some_and(|job| job.number > self.begun) {
                 *job = None;
-                self.asked -= 1;
+                self.asked = self.begun.max(self.asked - 1);
             }
         }
     }

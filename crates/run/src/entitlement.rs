@@ -192,3 +192,67 @@ fn part(whole_ns: Nanos, of_ns: Nanos, all_ns: Nanos) -> Nanos {
     let product = u128::from(whole_ns) * u128::from(of_ns);
     Nanos::try_from(product / u128::from(all_ns)).expect("a part")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u32 = 1_000_000;
+
+    /// splitmix64.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, limit: u32) -> u32 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            u32::try_from((z ^ (z >> 31)) % u64::from(limit)).expect("below a limit of 32 bits")
+        }
+
+        fn below_ns(&mut self, limit_ns: u32) -> Nanos {
+            Nanos::from(self.below(limit_ns))
+        }
+    }
+
+    /// Whatever commands do, the ideal gives out what they received, and no more.
+    #[test]
+    fn the_ideal_gives_out_what_was_delivered() {
+        for seed in 0..200 {
+            let mut random = Random(seed);
+            let weights: Vec<Weight> =
+                (0..4).filter_map(|_| Weight::new(1 + random.below(9))).collect();
+            let mut entitlement = Entitlement::new(2, &weights, 0);
+            let mut used_ns = [0; 4];
+            let mut awake = [false; 4];
+            let mut now_ns = 0;
+            for _ in 0..2_000 {
+                let task = TaskId(random.below(4));
+                let (used, awake) = (&mut used_ns[task.index()], &mut awake[task.index()]);
+                now_ns += random.below_ns(4 * MS);
+                if *awake {
+                    *used += random.below_ns(3 * MS);
+                }
+                let used = *used;
+                entitlement.advance(now_ns, used_ns.iter().sum());
+                entitlement.sample(task, used);
+                match (*awake, random.below(4)) {
+                    (true, 0) => entitlement.set_threads(task, 1 + random.below(3)),
+                    (true, 1) => {
+                        entitlement.block(task, used);
+                        *awake = false;
+                    }
+                    (false, 0) => {
+                        entitlement.wake(task, now_ns - random.below_ns(MS).min(now_ns));
+                        *awake = true;
+                    }
+                    (false, _) => entitlement.sleep(task, MS.into()),
+                    _ => {}
+                }
+            }
+            let ideal_ns: Nanos = (0..4).map(|task| entitlement.ideal_ns(TaskId(task))).sum();
+            let given_ns = ideal_ns + entitlement.rest_ns;
+            assert!(given_ns.abs_diff(used_ns.iter().sum()) < 10, "seed {seed}: {given_ns}");
+        }
+    }
+}
