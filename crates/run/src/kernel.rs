@@ -165,6 +165,8 @@ pub(crate) struct Watch {
 
 #[derive(Clone, Copy)]
 struct Watched {
+    /// What it had used when all were let go: on a slow machine the guardian has let it run before.
+    before_ns: Nanos,
     used_ns: Nanos,
     activity: Activity,
 }
@@ -184,10 +186,12 @@ impl Watch {
             return Err(error);
         }
         let weights: Vec<Weight> = jobs.iter().map(|job| job.share.weight).collect();
-        let tasks = vec![Watched { used_ns: 0, activity: Activity::Blocked }; jobs.len()];
+        let tasks =
+            vec![Watched { before_ns: 0, used_ns: 0, activity: Activity::Blocked }; jobs.len()];
         let entitlement = Entitlement::new(cpus, &weights, backend.now_ns());
         let mut watch = Watch { backend, entitlement, quantum_ns, tasks, scheduler };
         for task in watch.task_ids() {
+            watch.tasks[task.index()].before_ns = watch.backend.usage_ns(task)?;
             watch.backend.release(task);
             watch.entitlement.observe(task, 0, true);
         }
@@ -221,8 +225,9 @@ impl Watch {
 
     fn look(&mut self) -> io::Result<()> {
         for task in self.task_ids() {
-            let used_ns = self.backend.usage_ns(task)?;
-            self.tasks[task.index()].used_ns = used_ns;
+            let usage_ns = self.backend.usage_ns(task)?;
+            let known = &mut self.tasks[task.index()];
+            known.used_ns = usage_ns - known.before_ns;
         }
         let now_ns = self.backend.now_ns();
         self.entitlement.advance(now_ns, self.tasks.iter().map(|task| task.used_ns).sum());
@@ -243,7 +248,7 @@ impl Watch {
 
     pub(crate) fn progress(&mut self, task: TaskId) -> Progress {
         let error = self.entitlement.error_quanta(task, self.quantum_ns);
-        let Watched { used_ns, activity } = self.tasks[task.index()];
+        let Watched { used_ns, activity, .. } = self.tasks[task.index()];
         Progress {
             used_ns,
             ideal_ns: self.entitlement.ideal_ns(task),
