@@ -424,9 +424,12 @@ impl<P: Policy> Corrected<P> {
         Some(TaskId(self.cpus[cpu].held))
     }
 
-    /// Two of the runnable tasks are looked at.
+    /// Two of the runnable tasks are looked at, unless only one waits.
     fn patrol(&mut self, now_ns: Nanos) {
-        for _ in 0..PATROL.min(self.runnable.len()) {
+        if self.runnable.len() <= self.running + 1 {
+            return;
+        }
+        for _ in 0..PATROL {
             self.patrol = if self.patrol + 1 < self.runnable.len() { self.patrol + 1 } else { 0 };
             let task = self.runnable[self.patrol];
             if self.tasks[task.index()].waits() {
@@ -437,13 +440,14 @@ impl<P: Policy> Corrected<P> {
 
     /// `task`, which waits, may be one of those that are furthest behind.
     fn consider(&mut self, task: TaskId, now_ns: Nanos) {
-        if self.candidates.contains(&task) {
+        let own = self.key(task, now_ns);
+        if own >= 0 || self.candidates.contains(&task) {
             return;
         }
         if self.candidates.len() == CANDIDATES {
             let key = |at: usize| self.key(self.candidates[at], now_ns);
             let at = (0..CANDIDATES).max_by_key(|&at| key(at)).expect("there are some");
-            if key(at) <= self.key(task, now_ns) {
+            if key(at) <= own {
                 return;
             }
             self.candidates.swap_remove(at);
@@ -589,11 +593,9 @@ impl<P: Policy> Policy for Corrected<P> {
             if self.tasks[task.index()].is_new { 0 } else { ADVANCE * self.quantum_ns };
         if let Some(ideal) = self.ideal_at(now_ns) {
             ideal.wake(task);
-            let is_ahead = ideal.error_ns(task) >= advance_ns.cast_signed();
+            let is_behind = ideal.error_ns(task) < advance_ns.cast_signed();
             self.tasks[task.index()].advance_ns = advance_ns;
-            if is_ahead {
-                self.consider(task, now_ns);
-            } else {
+            if is_behind {
                 self.make_ready(task);
             }
         }

@@ -139,68 +139,75 @@ policy_fn s64 corrected_key(u32 id)
 
 /* --- candidates ------------------------------------------------------------------------------ */
 
-turns_fn void corrected_drop(u32 at)
+turns_fn u32 __arena *corrected_candidate(u32 at)
 {
-	CORRECTED->candidates--;
-	CORRECTED->candidate[at & (CORRECTED_CANDIDATES - 1)] =
-		CORRECTED->candidate[CORRECTED->candidates & (CORRECTED_CANDIDATES - 1)];
+	return &CORRECTED->candidate[at & (CORRECTED_CANDIDATES - 1)];
 }
 
-/* The place of a candidate; CORRECTED_CANDIDATES if the task is none. */
-turns_fn u32 corrected_find(u32 id)
+turns_fn void corrected_put_candidate(u32 at, u32 id)
 {
-	u32 at = CORRECTED_CANDIDATES + unknown_zero(id), i;
+	*corrected_candidate(at) = id;
+	TURN(id)->candidate = at + 1;
+}
 
-	bpf_for(i, 0, CORRECTED_CANDIDATES) {
-		if (i < CORRECTED->candidates && CORRECTED->candidate[i & (CORRECTED_CANDIDATES - 1)] == id)
-			at = i;
+turns_fn void corrected_forget(u32 id)
+{
+	struct turn __arena *turn = TURN(id);
+
+	if (!turn->candidate)
+		return;
+	corrected_put_candidate(turn->candidate - 1, *corrected_candidate(--CORRECTED->candidates));
+	turn->candidate = 0;
+}
+
+/* The candidate that is least behind, if it is less so than this; NIL if there is none. */
+turns_fn u32 corrected_least_behind(s64 key)
+{
+	u32 id = NIL, at;
+
+	for (at = 0; at < CORRECTED_CANDIDATES; at++) {
+		s64 other = corrected_key(*corrected_candidate(at));
+
+		if (other > key || (other == key && id != NIL)) {
+			id = *corrected_candidate(at);
+			key = other;
+		}
 	}
-	return at;
+	return id;
 }
 
 /* The task, which waits, may be one of those that are furthest behind. */
 policy_fn u32 corrected_consider(u32 id)
 {
-	u32 most = unknown_zero(id), i;
-	s64 most_key = 0;
+	s64 key = corrected_key(id);
+	u32 other;
 
-	if (corrected_find(id) < CORRECTED_CANDIDATES)
+	if (key >= 0 || TURN(id)->candidate)
 		return 0;
 	if (CORRECTED->candidates == CORRECTED_CANDIDATES) {
-		bpf_for(i, 0, CORRECTED_CANDIDATES) {
-			s64 key = corrected_key(CORRECTED->candidate[i & (CORRECTED_CANDIDATES - 1)]);
-
-			if (!i || key >= most_key) {
-				most = i;
-				most_key = key;
-			}
-		}
-		if (most_key <= corrected_key(id))
+		other = corrected_least_behind(key);
+		if (other == NIL)
 			return 0;
-		corrected_drop(most);
+		corrected_forget(other);
 	}
-	CORRECTED->candidate[CORRECTED->candidates++ & (CORRECTED_CANDIDATES - 1)] = id;
+	corrected_put_candidate(CORRECTED->candidates++, id);
 	return 0;
 }
 
-turns_fn void corrected_forget(u32 id)
+/* True if more than one task waits. */
+turns_fn bool corrected_has_choice(void)
 {
-	u32 at = corrected_find(id);
-
-	if (at < CORRECTED_CANDIDATES)
-		corrected_drop(at);
+	return CORRECTED->runnable > CORRECTED->running + 1;
 }
 
-/* Some of the runnable tasks are looked at. */
+/* Some of the runnable tasks, of which there are as many, are looked at. */
 turns_fn void corrected_look(void)
 {
 	u32 i;
 
-	bpf_for(i, 0, CORRECTED_PATROL) {
+	for (i = 0; i < CORRECTED_PATROL; i++) {
 		u32 id;
 
-		if (i >= CORRECTED->runnable)
-			break;
 		CORRECTED->patrol++;
 		if (CORRECTED->patrol >= CORRECTED->runnable)
 			CORRECTED->patrol = 0;
@@ -222,11 +229,11 @@ policy_fn u32 corrected_choose(u32 turn)
 	u32 least = turn, i;
 	s64 least_key;
 
-	if (corrected_needs_cpu(turn))
+	if (!corrected_has_choice() || corrected_needs_cpu(turn))
 		return turn;
 	least_key = corrected_key(turn) - (s64)(CORRECTED_ROOM_QUANTA * quantum_ns());
-	bpf_for(i, 0, CORRECTED_CANDIDATES) {
-		u32 id = CORRECTED->candidate[i & (CORRECTED_CANDIDATES - 1)];
+	for (i = 0; i < CORRECTED_CANDIDATES; i++) {
+		u32 id = *corrected_candidate(i);
 		s64 key;
 
 		if (i >= CORRECTED->candidates)
@@ -292,29 +299,45 @@ turns_fn void corrected_exchange(u32 one, u32 other)
 	corrected_moved(other);
 }
 
+/* The task whose turn it is on a cpu, begun or not; NIL if there is none. */
+turns_fn u32 corrected_hold(u32 cpu)
+{
+	u32 held = turn_cpu(cpu)->held;
+
+	if (held != NIL)
+		return held;
+	held = policy_pick(turn_cpu(cpu)->slot);
+	if (held == NIL)
+		return NIL;
+	turn_cpu(cpu)->held = held;
+	turn_cpu(cpu)->turn_ns = quantum_ns();
+	TURN(held)->held_by = cpu;
+	return held;
+}
+
 /*
- * The task whose turn it is on a cpu, begun or not; it waits. NIL if there is none. Each cpu is at most once
- * where a task runs already that has its turn here.
+ * The task whose turn it is on a cpu runs already: it has its turn there, and here comes another that waits.
+ * NIL if there is none. Each cpu is at most once where a task runs that has its turn here.
  */
-policy_fn u32 corrected_turn(u32 cpu)
+policy_fn u32 corrected_trade(u32 cpu)
 {
 	u32 i, held;
 
-	bpf_for(i, 0, POLICY_CPUS + 1) {
-		held = turn_cpu(cpu)->held;
-		if (held == NIL) {
-			held = policy_pick(turn_cpu(cpu)->slot);
-			if (held == NIL)
-				return NIL;
-			turn_cpu(cpu)->held = held;
-			turn_cpu(cpu)->turn_ns = quantum_ns();
-			TURN(held)->held_by = cpu;
-		}
-		if (TURN(held)->cpu == NIL)
+	bpf_for(i, 0, POLICY_CPUS) {
+		held = corrected_hold(cpu);
+		if (held == NIL || TURN(held)->cpu == NIL)
 			return held;
 		corrected_exchange(cpu, TURN(held)->cpu);
 	}
 	return NIL;
+}
+
+/* The task whose turn it is on a cpu, begun or not; it waits. NIL if there is none. */
+turns_fn u32 corrected_turn(u32 cpu)
+{
+	u32 held = corrected_hold(cpu);
+
+	return held == NIL || TURN(held)->cpu == NIL ? held : corrected_trade(cpu);
 }
 
 /* A turn that nobody uses goes on on a cpu, which has none. */
@@ -364,6 +387,12 @@ turns_fn void corrected_start_early(u32 cpu, u32 id)
 	corrected_start(cpu, id, run_ns < share_ns ? run_ns : share_ns, true);
 }
 
+/* True if a task that is ready runs before one that could run in a turn. */
+turns_fn bool corrected_goes_first(u32 ready, u32 id)
+{
+	return !corrected_needs_cpu(id) && (ready == id || corrected_key(ready) <= corrected_key(id));
+}
+
 /* Who runs on a cpu, where it is a task's turn, or nobody's. */
 policy_fn u32 corrected_decide(u32 cpu, u32 turn)
 {
@@ -371,8 +400,7 @@ policy_fn u32 corrected_decide(u32 cpu, u32 turn)
 
 	if (ready == NIL && id == NIL)
 		return NIL;
-	if (id == NIL || (ready != NIL && !corrected_needs_cpu(id) &&
-			  corrected_key(ready) <= corrected_key(id))) {
+	if (id == NIL || (ready != NIL && corrected_goes_first(ready, id))) {
 		corrected_start_early(cpu, ready);
 		return ready;
 	}
@@ -390,7 +418,8 @@ policy_fn u32 corrected_prepare(u32 cpu)
 	this->wastes = false;
 	TURNS->stopping -= this->stopping;
 	this->stopping = 0;
-	corrected_look();
+	if (corrected_has_choice())
+		corrected_look();
 	return 0;
 }
 
@@ -466,9 +495,7 @@ policy_fn u32 corrected_begin(u32 id)
 		return 0;
 	online_wake(id);
 	turn->credit_ns = advance_ns;
-	if (online_error_ns(id) >= (s64)advance_ns)
-		corrected_consider(id);
-	else
+	if (online_error_ns(id) < (s64)advance_ns)
 		turns_make_ready(id);
 	return 0;
 }
@@ -507,7 +534,7 @@ turns_fn void corrected_add(u32 id, u32 weight)
 	struct turn __arena *turn = TURN(id);
 
 	turn->cpu = turn->held_by = NIL;
-	turn->listed = 0;
+	turn->listed = turn->candidate = 0;
 	turn->is_new = true;
 	online_add(id, weight);
 }

@@ -107,10 +107,10 @@ ONLINE_MEMORY
 /* n / divisor in units of 2^-64, for divisors below 2^35. */
 static __always_inline struct s128 wide_quotient(u64 n, u64 divisor, bool rounds_up)
 {
-	u64 rest, low = divide_part(n % divisor, divisor, &rest);
+	u64 high = n / divisor, rest, low = divide_part(n - high * divisor, divisor, &rest);
 	u64 up = rounds_up & (rest != 0);
 
-	return (struct s128) { .low = low + up, .high = n / divisor + (up & !(low + up)) };
+	return (struct s128) { .low = low + up, .high = high + (up & !(low + up)) };
 }
 
 /* floor(a * b / c), at most ONLINE_LONGEST_NS */
@@ -164,6 +164,14 @@ static __always_inline u32 first_below(u32 heap, u32 at)
 	return left + is_right;
 }
 
+/* True if a task belongs above the place that is free. */
+static __always_inline bool rises(u32 heap, u32 id)
+{
+	u32 at = ONLINE->at;
+
+	return at && heap_before(heap, id, heap_at(heap, (at - 1) / 2));
+}
+
 /*
  * Puts a task where it belongs; the place is free, and its neighbours are in order. (The place is kept in
  * memory: the verifier would follow a variable through every level.)
@@ -175,21 +183,25 @@ policy_fn u32 heap_settle(u32 heap, u32 place, u32 id)
 	if (heap >= ONLINE_HEAPS)
 		return 0;
 	ONLINE->at = place;
-	bpf_for(i, 0, HEAP_LEVELS) {
-		u32 at = ONLINE->at, above = heap_at(heap, (at - 1) / 2);
+	if (rises(heap, id)) {
+		bpf_for(i, 0, HEAP_LEVELS) {
+			u32 at = ONLINE->at;
 
-		if (!at || !heap_before(heap, id, above))
-			break;
-		heap_put(heap, at, above);
-		ONLINE->at = (at - 1) / 2;
-	}
-	bpf_for(i, 0, HEAP_LEVELS) {
-		u32 at = ONLINE->at, below = first_below(heap, at);
+			if (!rises(heap, id))
+				break;
+			heap_put(heap, at, heap_at(heap, (at - 1) / 2));
+			ONLINE->at = (at - 1) / 2;
+		}
+	} else if (2 * place + 1 < ONLINE->heap[heap].count) {
+		bpf_for(i, 0, HEAP_LEVELS) {
+			u32 at = ONLINE->at, below = first_below(heap, at);
 
-		if (below >= ONLINE->heap[heap].count || !heap_before(heap, heap_at(heap, below), id))
-			break;
-		heap_put(heap, at, heap_at(heap, below));
-		ONLINE->at = below;
+			if (below >= ONLINE->heap[heap].count ||
+			    !heap_before(heap, heap_at(heap, below), id))
+				break;
+			heap_put(heap, at, heap_at(heap, below));
+			ONLINE->at = below;
+		}
 	}
 	heap_put(heap, ONLINE->at, id);
 	return 0;
@@ -219,7 +231,7 @@ static __always_inline void heap_remove(u32 heap, u32 id)
 static __always_inline struct s128 online_given(struct online_task __arena *task)
 {
 	if (task->mode == ONLINE_SHARED)
-		return wide_times(wide_load(&ONLINE->virtual_now), task->weight);
+		return wide_times_short(wide_load(&ONLINE->virtual_now), task->weight);
 	return (struct s128) { .low = 0, .high = task->mode == ONLINE_CAPPED ? ONLINE->now_ns : 0 };
 }
 
@@ -245,15 +257,20 @@ static __always_inline s64 online_error_ns(u32 id)
 	return online_error(ONLINE_TASK(id)).high;
 }
 
-/* Moves now_ns and V on; between changes nothing accumulates. */
-policy_fn u32 online_move(u64 now_ns)
+/* V at a time, if nothing changes until then; between changes nothing accumulates. */
+static __always_inline struct s128 online_virtual_at(u64 now_ns)
 {
 	u64 elapsed = (now_ns - ONLINE->since_ns) * ONLINE->shared_cpus;
 	struct s128 passed = wide_quotient(elapsed, ONLINE->shared_weight, false);
 
+	return wide_plus(wide_load(&ONLINE->virtual_since), passed);
+}
+
+/* Moves now_ns and V on. */
+static __always_inline void online_move(u64 now_ns)
+{
+	wide_store(&ONLINE->virtual_now, online_virtual_at(now_ns));
 	ONLINE->now_ns = now_ns;
-	wide_store(&ONLINE->virtual_now, wide_plus(wide_load(&ONLINE->virtual_since), passed));
-	return 0;
 }
 
 /* What follows has other rates, or another V. */
@@ -268,7 +285,7 @@ policy_fn u32 online_share(s64 error_ns)
 {
 	struct s128 now = wide_load(&ONLINE->virtual_now), each;
 
-	if (ONLINE->shared_cpus) {
+	if (error_ns && ONLINE->shared_cpus) {
 		each = wide_quotient(magnitude(error_ns), ONLINE->shared_weight, false);
 		now = error_ns < 0 ? wide_plus(now, each) : wide_minus(now, each);
 		wide_store(&ONLINE->virtual_now, now);
@@ -315,22 +332,40 @@ static __always_inline bool online_exceeds(u32 id, u32 capped, u64 capped_weight
 	return (u64)ONLINE_TASK(id)->weight * (ONLINE->cpus - capped) > ONLINE->total - capped_weight;
 }
 
-/* Finds who is entitled to a whole cpu after those who are served have changed (water-filling). */
+/* A task that is entitled to a whole cpu, and should not be; NIL if there is none. */
+static __always_inline u32 online_too_light(void)
+{
+	u32 id = heap_first(HEAP_CAPPED), others = ONLINE->heap[HEAP_CAPPED].count - 1;
+
+	if (id != NIL && online_exceeds(id, others, ONLINE->capped - ONLINE_TASK(id)->weight))
+		return NIL;
+	return id;
+}
+
+/* A task that is not entitled to a whole cpu, and should be; NIL if there is none. */
+static __always_inline u32 online_too_heavy(void)
+{
+	u32 id = heap_first(HEAP_SHARED);
+
+	if (id != NIL && !online_exceeds(id, ONLINE->heap[HEAP_CAPPED].count, ONLINE->capped))
+		return NIL;
+	return id;
+}
+
+/* Entitles all those to a whole cpu who should be (water-filling), and nobody else. */
 static __always_inline void online_find_capped(void)
 {
 	u32 i, id;
 
 	bpf_for(i, 0, POLICY_CPUS + 1) {
-		u32 capped = ONLINE->heap[HEAP_CAPPED].count;
-
-		id = heap_first(HEAP_CAPPED);
-		if (id == NIL || online_exceeds(id, capped - 1, ONLINE->capped - ONLINE_TASK(id)->weight))
+		id = online_too_light();
+		if (id == NIL)
 			break;
 		online_entitle(id, false);
 	}
 	bpf_for(i, 0, POLICY_CPUS + 1) {
-		id = heap_first(HEAP_SHARED);
-		if (id == NIL || !online_exceeds(id, ONLINE->heap[HEAP_CAPPED].count, ONLINE->capped))
+		id = online_too_heavy();
+		if (id == NIL)
 			break;
 		online_entitle(id, true);
 	}
@@ -394,7 +429,8 @@ policy_fn u32 online_readjust(void)
 		return 0;
 	}
 	ONLINE->moved_count = 0;
-	online_find_capped();
+	if (online_too_light() != NIL || online_too_heavy() != NIL)
+		online_find_capped();
 	if (ONLINE->heap[HEAP_SHARED].count) {
 		ONLINE->shared_cpus = ONLINE->cpus - ONLINE->heap[HEAP_CAPPED].count;
 		ONLINE->shared_weight = ONLINE->total - ONLINE->capped;
@@ -402,6 +438,8 @@ policy_fn u32 online_readjust(void)
 		ONLINE->shared_cpus = 0;
 		ONLINE->shared_weight = 1;
 	}
+	if (!ONLINE->moved_count)
+		return 0;
 	bpf_for(i, 0, ONLINE_MOVED) {
 		u32 id;
 
@@ -523,8 +561,8 @@ policy_fn u32 online_next_end(u64 now_ns)
 	return id;
 }
 
-/* Moves time on; tasks that the ideal has caught up with are asleep then. */
-policy_fn u32 online_advance(u64 now_ns)
+/* Moves time on, from one task that the ideal has caught up with to the next. */
+policy_fn u32 online_advance_by_ends(u64 now_ns)
 {
 	u32 i;
 
@@ -541,6 +579,23 @@ policy_fn u32 online_advance(u64 now_ns)
 	}
 	if (now_ns != ONLINE->now_ns)
 		online_move(now_ns);
+	return 0;
+}
+
+/* Moves time on; tasks that the ideal has caught up with are asleep then. */
+policy_fn u32 online_advance(u64 now_ns)
+{
+	u32 first = heap_first(HEAP_ENDS);
+	struct s128 now = wide_load(&ONLINE->virtual_now);
+
+	if (ONLINE->capped_ahead)
+		return online_advance_by_ends(now_ns);
+	if (now_ns != ONLINE->now_ns)
+		now = online_virtual_at(now_ns);
+	if (first != NIL && !wide_less(now, wide_load(&ONLINE_TASK(first)->end)))
+		return online_advance_by_ends(now_ns);
+	wide_store(&ONLINE->virtual_now, now);
+	ONLINE->now_ns = now_ns;
 	return 0;
 }
 

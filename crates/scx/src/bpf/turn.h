@@ -56,6 +56,8 @@ struct turn {
 	u8 state, place;
 	/* It has never slept since it was added. */
 	u8 is_new;
+	/* Its place among those that are known to be behind, plus one. */
+	u8 candidate;
 };
 
 /* Tasks in the order in which they came. */

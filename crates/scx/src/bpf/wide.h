@@ -81,6 +81,14 @@ static __always_inline struct s128 wide_times(struct s128 a, u64 b)
 	return (struct s128) { .low = a.low * b, .high = high };
 }
 
+/* The same for a factor of 32 bits. */
+static __always_inline struct s128 wide_times_short(struct s128 a, u32 b)
+{
+	u64 middle = (a.low >> 32) * b + ((a.low & 0xffffffff) * b >> 32);
+
+	return (struct s128) { .low = a.low * b, .high = (u64)a.high * b + (middle >> 32) };
+}
+
 static __always_inline struct s128 wide_load(struct s128 __arena *from)
 {
 	return (struct s128) { .low = from->low, .high = from->high };
@@ -159,11 +167,12 @@ static __always_inline u64 divide_part(u64 part, u64 divisor, u64 *rest)
 {
 	u64 high = (part << 29) / divisor, middle, low;
 
-	part = (part << 29) % divisor;
+	/* A division takes ten instructions, a product one. */
+	part = (part << 29) - high * divisor;
 	middle = (part << 29) / divisor;
-	part = (part << 29) % divisor;
+	part = (part << 29) - middle * divisor;
 	low = (part << 6) / divisor;
-	*rest = (part << 6) % divisor;
+	*rest = (part << 6) - low * divisor;
 	return high << 35 | middle << 6 | low;
 }
 
