@@ -467,26 +467,9 @@ impl ServiceErrors {
         self.virtual_now.wrapping_add(ahead).wrapping_add(BIAS)
     }
 
-    /// When V and [`BIAS`] are `end` at the present rates, rounded up; not before the latest time asked for.
-    pub(crate) fn time_of(&self, end: u128) -> Nanos {
-        let ahead = end.saturating_sub(self.virtual_now.wrapping_add(BIAS));
-        match u128::from(self.shared.cpus) {
-            _ if ahead == 0 => self.now_ns,
-            0 => Nanos::MAX,
-            cpus => self.after(ahead.saturating_mul(u128::from(self.shared.weight)).div_ceil(cpus)),
-        }
-    }
-
-    /// When the error of `task`, which is capped, is 0 if it receives nothing, rounded up.
-    #[allow(clippy::cast_sign_loss)] // at least 0
-    pub(crate) fn end_of_capped(&self, task: TaskId) -> Nanos {
-        self.after(self.error_now(task).0.max(0) as u128)
-    }
-
-    /// The latest time asked for and `elapsed`, in 2^−64 ns, rounded up.
-    fn after(&self, elapsed: u128) -> Nanos {
-        let elapsed_ns = (elapsed >> 64) + u128::from(elapsed << 64 != 0);
-        self.now_ns.saturating_add(Nanos::try_from(elapsed_ns).unwrap_or(Nanos::MAX))
+    /// True if V and [`BIAS`] are at least `end`.
+    pub(crate) fn has_passed(&self, end: u128) -> bool {
+        self.virtual_now.wrapping_add(BIAS) >= end
     }
 
     /// `task` has `weight` from now on.

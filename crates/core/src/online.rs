@@ -2,7 +2,8 @@
 //!
 //! A task that is awake asks for all it can get. A task that sleeps has asked for what it received, no
 //! more: if it is *ahead* of the ideal, the ideal goes on to serve it until it has caught up, and others
-//! have the less meanwhile, as they had the more before. If it is *behind*, it does not want what the
+//! have the less meanwhile, as they had the more before. (When it had is found out at the next change; what
+//! it was given since goes to the others.) If it is *behind*, it does not want what the
 //! ideal gave it: beyond a limit that goes to the others; up to the limit the task keeps it, and is
 //! behind when it wakes, since it may only be late.
 //!
@@ -69,25 +70,21 @@ impl Online {
 
     /// Moves time on; tasks that the ideal has caught up with are asleep then.
     pub(crate) fn advance(&mut self, now_ns: Nanos) {
-        while let Some((task, at_ns)) = self.next_end()
-            && at_ns <= now_ns
-        {
-            self.errors.advance(at_ns);
+        self.errors.advance(now_ns);
+        while let Some(task) = self.next_end() {
             self.leave(task);
         }
-        self.errors.advance(now_ns);
     }
 
-    /// The first task that the ideal catches up with, and when, if nothing changes before.
-    fn next_end(&self) -> Option<(TaskId, Nanos)> {
-        let feasible = self.ends.peek().map(|(task, &end)| (task, self.errors.time_of(end)));
+    /// A task that is ahead no longer, though it was when it went to sleep.
+    fn next_end(&self) -> Option<TaskId> {
+        let first = self.ends.peek().filter(|&(_, &end)| self.errors.has_passed(end));
         let capped = self.errors.capped().iter().filter(|task| self.ahead[task.index()]);
-        let capped = capped.map(|&task| (task, self.errors.end_of_capped(task)));
-        capped.chain(feasible).min_by_key(|&(task, at_ns)| (at_ns, task))
+        let ended = |&task: &TaskId| self.errors.error_now(task) <= ServiceError::from_ns(0);
+        first.map(|(task, _)| task).or_else(|| capped.copied().filter(ended).min())
     }
 
-    /// `task`, which was ahead, is asleep. (What rounding the time of its end up has given it too much is the
-    /// others'.)
+    /// `task`, which was ahead, is asleep. What the ideal gave it since it caught up is the others'.
     fn leave(&mut self, task: TaskId) {
         self.ahead[task.index()] = false;
         self.ends.remove(task);
@@ -211,21 +208,27 @@ mod tests {
             rates
         }
 
-        fn advance(&mut self, mut elapsed: f64) {
-            while elapsed > 0.0 {
-                let rates = self.rates();
-                let end = |task: usize| self.errors[task] / rates[task];
-                let ahead = (0..TASKS).filter(|&task| self.ahead[task]);
-                let first = ahead.min_by(|&a, &b| end(a).total_cmp(&end(b)));
-                let step = first.map_or(elapsed, |task| end(task).clamp(0.0, elapsed));
-                for (error, rate) in self.errors.iter_mut().zip(rates) {
-                    *error -= step * rate;
-                }
-                elapsed -= step;
-                if let Some(task) = first.filter(|_| elapsed > 0.0 || step == 0.0) {
-                    self.leave(task, self.errors[task].min(0.0), 0.0);
-                }
+        fn advance(&mut self, elapsed: f64) {
+            let rates = self.rates();
+            for (error, rate) in self.errors.iter_mut().zip(rates) {
+                *error -= elapsed * rate;
             }
+            while let Some(task) = self.ended() {
+                self.leave(task, self.errors[task], 0.0);
+            }
+        }
+
+        /// Those that share cpus come before those that have one, and the first that was caught up with
+        /// before the others.
+        fn ended(&self) -> Option<usize> {
+            let rates = self.rates();
+            let has_cpu = |task: usize| rates[task] > 1.0 - 1e-9;
+            let since = |task: usize| (has_cpu(task), self.errors[task] / self.weights[task]);
+            let ended = |&task: &usize| self.ahead[task] && self.errors[task] <= 0.0;
+            (0..TASKS).filter(ended).min_by(|&a, &b| {
+                let ((a_has, a_since), (b_has, b_since)) = (since(a), since(b));
+                a_has.cmp(&b_has).then(a_since.total_cmp(&b_since))
+            })
         }
 
         fn block(&mut self, task: usize) {

@@ -240,6 +240,13 @@ static __always_inline struct s128 online_error(struct online_task __arena *task
 	return wide_minus(wide_load(&task->line), online_given(task));
 }
 
+static __always_inline bool online_is_ahead(u32 id)
+{
+	struct s128 error = online_error(ONLINE_TASK(id));
+
+	return error.high > 0 || (!error.high && error.low);
+}
+
 /* Sets its error, in its mode. */
 static __always_inline void online_set_error(struct online_task __arena *task, struct s128 error)
 {
@@ -257,20 +264,14 @@ static __always_inline s64 online_error_ns(u32 id)
 	return online_error(ONLINE_TASK(id)).high;
 }
 
-/* V at a time, if nothing changes until then; between changes nothing accumulates. */
-static __always_inline struct s128 online_virtual_at(u64 now_ns)
+/* Moves now_ns and V on; between changes nothing accumulates. */
+static __always_inline void online_move(u64 now_ns)
 {
 	u64 elapsed = (now_ns - ONLINE->since_ns) * ONLINE->shared_cpus;
 	struct s128 passed = wide_quotient(elapsed, ONLINE->shared_weight, false);
 
-	return wide_plus(wide_load(&ONLINE->virtual_since), passed);
-}
-
-/* Moves now_ns and V on. */
-static __always_inline void online_move(u64 now_ns)
-{
-	wide_store(&ONLINE->virtual_now, online_virtual_at(now_ns));
 	ONLINE->now_ns = now_ns;
+	wide_store(&ONLINE->virtual_now, wide_plus(wide_load(&ONLINE->virtual_since), passed));
 }
 
 /* What follows has other rates, or another V. */
@@ -502,100 +503,64 @@ static __always_inline void online_leave(u32 id, u64 kept_ns)
 	online_share(-ONLINE->rest_ns);
 }
 
-/* True if the ideal catches up with a task, which shares cpus and sleeps ahead, by this time. */
-static __always_inline bool online_ends_by(struct online_task __arena *task, u64 now_ns)
+/* The first of the tasks that are entitled to a whole cpu, sleep, and are ahead no longer; NIL if there is none. */
+policy_fn u32 online_capped_end(void)
 {
-	struct s128 now = wide_load(&ONLINE->virtual_now), end = wide_load(&task->end), ahead;
-	u64 cpus_ns = (now_ns - ONLINE->now_ns) * ONLINE->shared_cpus;
+	u32 id = NIL + unknown_zero(ONLINE->capped_ahead), i;
 
-	if (!wide_less(now, end))
-		return true;
-	ahead = wide_minus(end, now);
-	if (mul_high(ahead.high, ONLINE->shared_weight))
-		return false;
-	ahead = wide_times(ahead, ONLINE->shared_weight);
-	return (u64)ahead.high < cpus_ns || ((u64)ahead.high == cpus_ns && !ahead.low);
-}
-
-/* When that is, rounded up. */
-static __always_inline u64 online_end_ns(struct online_task __arena *task)
-{
-	struct s128 now = wide_load(&ONLINE->virtual_now), end = wide_load(&task->end), ahead;
-	u64 cpus = ONLINE->shared_cpus ? ONLINE->shared_cpus : 1, cpus_ns;
-
-	if (!wide_less(now, end))
-		return ONLINE->now_ns;
-	ahead = wide_times(wide_minus(end, now), ONLINE->shared_weight);
-	cpus_ns = ahead.high;
-	return ONLINE->now_ns + cpus_ns / cpus + (cpus_ns % cpus || ahead.low);
-}
-
-/* The first that the ideal catches up with by this time, and is ahead; NIL if there is none. */
-policy_fn u32 online_next_end(u64 now_ns)
-{
-	u32 id = heap_first(HEAP_ENDS), i;
-	u64 end_ns = now_ns;
-
-	if (id != NIL && (!ONLINE->shared_cpus || !online_ends_by(ONLINE_TASK(id), now_ns)))
-		id = NIL;
-	if (id != NIL)
-		end_ns = online_end_ns(ONLINE_TASK(id));
 	bpf_for(i, 0, POLICY_CPUS) {
 		u32 other = heap_at(HEAP_CAPPED, i);
-		struct s128 error;
-		u64 other_ns;
 
-		if (!ONLINE->capped_ahead || i >= ONLINE->heap[HEAP_CAPPED].count)
+		if (i >= ONLINE->heap[HEAP_CAPPED].count)
 			break;
-		if (!ONLINE_TASK(other)->ahead)
-			continue;
-		error = online_error(ONLINE_TASK(other));
-		other_ns = ONLINE->now_ns + (error.high < 0 ? 0 : error.high + (error.low != 0));
-		if (other_ns < end_ns || (other_ns == end_ns && other < id)) {
+		if (ONLINE_TASK(other)->ahead && other < id && !online_is_ahead(other))
 			id = other;
-			end_ns = other_ns;
-		}
 	}
-	if (id != NIL && end_ns != ONLINE->now_ns)
-		online_move(end_ns);
 	return id;
 }
 
-/* Moves time on, from one task that the ideal has caught up with to the next. */
-policy_fn u32 online_advance_by_ends(u64 now_ns)
+/* A task that is ahead no longer, though it was when it went to sleep; NIL if there is none. */
+static __always_inline u32 online_next_end(void)
+{
+	u32 id = heap_first(HEAP_ENDS);
+
+	if (id != NIL && !wide_less(wide_load(&ONLINE->virtual_now), wide_load(&ONLINE_TASK(id)->end)))
+		return id;
+	return ONLINE->capped_ahead ? online_capped_end() : NIL;
+}
+
+/* A task, which was ahead, is asleep. What the ideal gave it since it caught up is the others'. */
+static __always_inline void online_end(u32 id)
+{
+	online_expect_end(id, false);
+	ONLINE_TASK(id)->ahead = false;
+	online_leave(id, 0);
+}
+
+/* Tasks that the ideal has caught up with are asleep from now on. */
+policy_fn u32 online_end_all(void)
 {
 	u32 i;
 
-	/* Also if no time has passed: errors that were shared move V. */
 	bpf_for(i, 0, POLICY_TASKS) {
-		u32 id = online_next_end(now_ns);
+		u32 id = online_next_end();
 
 		if (id == NIL)
 			break;
-		online_expect_end(id, false);
-		ONLINE_TASK(id)->ahead = false;
-		online_leave(id, 0);
+		online_end(id);
 		turns_left(id);
 	}
-	if (now_ns != ONLINE->now_ns)
-		online_move(now_ns);
 	return 0;
 }
 
-/* Moves time on; tasks that the ideal has caught up with are asleep then. */
+/* Moves time on. */
 policy_fn u32 online_advance(u64 now_ns)
 {
-	u32 first = heap_first(HEAP_ENDS);
-	struct s128 now = wide_load(&ONLINE->virtual_now);
-
-	if (ONLINE->capped_ahead)
-		return online_advance_by_ends(now_ns);
 	if (now_ns != ONLINE->now_ns)
-		now = online_virtual_at(now_ns);
-	if (first != NIL && !wide_less(now, wide_load(&ONLINE_TASK(first)->end)))
-		return online_advance_by_ends(now_ns);
-	wide_store(&ONLINE->virtual_now, now);
-	ONLINE->now_ns = now_ns;
+		online_move(now_ns);
+	/* Also if no time has passed: errors that were shared move V. */
+	if (online_next_end() != NIL)
+		online_end_all();
 	return 0;
 }
 
@@ -621,11 +586,8 @@ static __always_inline void online_add(u32 id, u32 weight)
 /* A task, which is asleep, goes away. What it is ahead stays missing in the errors of the others. */
 policy_fn u32 online_remove(u32 id)
 {
-	if (!ONLINE_TASK(id)->ahead)
-		return 0;
-	online_expect_end(id, false);
-	ONLINE_TASK(id)->ahead = false;
-	online_leave(id, 0);
+	if (ONLINE_TASK(id)->ahead)
+		online_end(id);
 	return 0;
 }
 
@@ -646,9 +608,7 @@ policy_fn u32 online_wake(u32 id)
 /* A task sleeps from now on. */
 policy_fn u32 online_block(u32 id)
 {
-	struct s128 error = online_error(ONLINE_TASK(id));
-
-	if (error.high > 0 || (!error.high && error.low)) {
+	if (online_is_ahead(id)) {
 		ONLINE_TASK(id)->ahead = true;
 		online_expect_end(id, true);
 		return 0;
