@@ -122,8 +122,11 @@ pub const KEPT: u64 = 2;
 pub const RUN_PART: Nanos = 4;
 /// Less than this part of a quantum is not worth a run.
 pub const LEAST_PART: Nanos = 64;
+/// A task that woke interrupts the cpu where it ran last unless another's task is further ahead than that
+/// one's by more than so many quanta.
+pub const SPARES: u64 = 1;
 /// Tasks that are known to be behind.
-pub const CANDIDATES: usize = 4;
+pub const CANDIDATES: usize = 2;
 /// Tasks that are looked at in a pick.
 pub const PATROL: usize = 2;
 
@@ -144,6 +147,8 @@ struct Task {
     state: State,
     /// The cpu that runs it, or [`NIL`].
     cpu: u32,
+    /// The cpu that ran it last, or [`NIL`].
+    home: u32,
     /// The cpu in whose slot the policy runs it, or [`NIL`].
     held_by: u32,
     /// Its index in the list of runnable tasks, or [`NIL`].
@@ -161,6 +166,7 @@ impl Task {
         weight: 0,
         state: State::Asleep,
         cpu: NIL,
+        home: NIL,
         held_by: NIL,
         at: NIL,
         is_new: true,
@@ -183,6 +189,8 @@ struct Cpu {
     turn_ns: Nanos,
     /// The task that runs, or [`NIL`].
     running: u32,
+    /// The task that ran last, or [`NIL`].
+    last: u32,
     /// Since when, or since when errors are kept.
     since_ns: Nanos,
     /// How long it ran before.
@@ -235,6 +243,7 @@ impl<P: Policy> Corrected<P> {
             held: NIL,
             turn_ns: 0,
             running: NIL,
+            last: NIL,
             since_ns: 0,
             before_ns: 0,
             early: false,
@@ -424,10 +433,14 @@ impl<P: Policy> Corrected<P> {
         Some(TaskId(self.cpus[cpu].held))
     }
 
-    /// Two of the runnable tasks are looked at, unless only one waits.
-    fn patrol(&mut self, now_ns: Nanos) {
+    /// The task that `cpu` ran last and some of the runnable tasks are looked at, unless only one waits.
+    fn patrol(&mut self, cpu: CpuId, now_ns: Nanos) {
         if self.runnable.len() <= self.running + 1 {
             return;
+        }
+        let last = TaskId(self.cpus[cpu].last);
+        if self.tasks.get(last.index()).is_some_and(Task::waits) {
+            self.consider(last, now_ns);
         }
         for _ in 0..PATROL {
             self.patrol = if self.patrol + 1 < self.runnable.len() { self.patrol + 1 } else { 0 };
@@ -481,6 +494,14 @@ impl<P: Policy> Corrected<P> {
             && self.key(task, now_ns) <= -self.part_ns().cast_signed()
     }
 
+    /// How far the task is ahead that runs on `cpu`, in a turn that may be interrupted.
+    fn ahead_on(&self, cpu: CpuId, now_ns: Nanos) -> Option<i64> {
+        let known = self.cpus.get(cpu)?;
+        let running = TaskId(known.running);
+        let runs_in_turn = !known.stopping && !known.early && known.running != NIL;
+        (runs_in_turn && !self.needs_cpu(running, now_ns)).then(|| self.key(running, now_ns))
+    }
+
     /// The longest early run.
     fn part_ns(&self) -> Nanos {
         (self.quantum_ns / RUN_PART).max(1)
@@ -524,7 +545,7 @@ impl<P: Policy> Corrected<P> {
             ideal.lose(wasted_ns);
         }
         self.stopping -= usize::from(core::mem::take(&mut self.cpus[cpu].stopping));
-        self.patrol(now_ns);
+        self.patrol(cpu, now_ns);
         let turn = self.turn(cpu, now_ns).or_else(|| self.adopt(cpu));
         let task = turn.map(|turn| self.choose(turn, now_ns));
         match (self.ready, task) {
@@ -624,9 +645,10 @@ impl<P: Policy> Policy for Corrected<P> {
     #[inline]
     fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
         let known = &mut self.tasks[task.index()];
+        known.home = known.cpu;
         let cpu = core::mem::replace(&mut known.cpu, NIL) as usize;
         known.state = State::Waiting;
-        self.cpus[cpu].running = NIL;
+        (self.cpus[cpu].running, self.cpus[cpu].last) = (NIL, task.0);
         self.running -= 1;
         // The task itself may block at once.
         let others_wait = self.runnable.len() > self.running + 1;
@@ -647,7 +669,6 @@ impl<P: Policy> Policy for Corrected<P> {
         if early && known.advance_ns > 0 {
             self.make_ready(task);
         }
-        self.consider(task, now_ns);
         if !early {
             self.use_turn(cpu, used_ns, now_ns);
         }
@@ -658,14 +679,14 @@ impl<P: Policy> Policy for Corrected<P> {
             return None;
         }
         self.ideal_at(now_ns);
-        let ready = self.key(self.ready?, now_ns);
-        let runs_in_turn = |cpu: &Cpu| {
-            let running = TaskId(cpu.running);
-            !cpu.stopping && !cpu.early && cpu.running != NIL && !self.needs_cpu(running, now_ns)
-        };
-        let keys = self.cpus.iter().enumerate().filter(|(_, cpu)| runs_in_turn(cpu));
-        let keys = keys.map(|(cpu, known)| (self.key(TaskId(known.running), now_ns), cpu));
-        let (_, cpu) = keys.max().filter(|&(key, _)| key > ready)?;
+        let ready = self.ready?;
+        let home = self.tasks[ready.index()].home as usize;
+        let key = self.key(ready, now_ns);
+        let keys = (0..self.cpus.len()).filter_map(|cpu| Some((self.ahead_on(cpu, now_ns)?, cpu)));
+        let (most, furthest) = keys.max().filter(|&(most, _)| most > key)?;
+        let spares = most - (SPARES * self.quantum_ns).cast_signed();
+        let is_near = |&own: &i64| own > key && own >= spares;
+        let cpu = self.ahead_on(home, now_ns).filter(is_near).map_or(furthest, |_| home);
         self.cpus[cpu].stopping = true;
         self.stopping += 1;
         Some(cpu)

@@ -33,8 +33,13 @@
 #define CORRECTED_ROOM_QUANTA 1
 /* A task that woke runs before others until it has received so many quanta, and is so much further behind. */
 #define CORRECTED_ADVANCE_QUANTA 1
+/*
+ * A task that woke interrupts the cpu where it ran last unless another's task is further ahead than that one's
+ * by more than so many quanta.
+ */
+#define CORRECTED_SPARES_QUANTA 1
 /* Tasks that are known to be behind. */
-#define CORRECTED_CANDIDATES 4
+#define CORRECTED_CANDIDATES 2
 /* Tasks that are looked at in a pick. */
 #define CORRECTED_PATROL 2
 
@@ -200,11 +205,13 @@ turns_fn bool corrected_has_choice(void)
 	return CORRECTED->runnable > CORRECTED->running + 1;
 }
 
-/* Some of the runnable tasks, of which there are as many, are looked at. */
-turns_fn void corrected_look(void)
+/* The task that a cpu ran last and some of the runnable tasks, of which there are as many, are looked at. */
+turns_fn void corrected_look(u32 cpu)
 {
-	u32 i;
+	u32 last = turn_cpu(cpu)->last, i;
 
+	if (last != NIL && corrected_waits(TURN(last)))
+		corrected_consider(last);
 	for (i = 0; i < CORRECTED_PATROL; i++) {
 		u32 id;
 
@@ -419,7 +426,7 @@ policy_fn u32 corrected_prepare(u32 cpu)
 	TURNS->stopping -= this->stopping;
 	this->stopping = 0;
 	if (corrected_has_choice())
-		corrected_look();
+		corrected_look(cpu);
 	return 0;
 }
 
@@ -447,6 +454,8 @@ policy_fn u32 corrected_settle(u32 id, u64 used_ns)
 
 	policy_assert(this->running == id);
 	this->running = turn->cpu = NIL;
+	this->last = id;
+	turn->home = cpu;
 	CORRECTED->running--;
 	turn->state = TURN_WAITING;
 	CORRECTED->over_ns = used_ns;
@@ -462,7 +471,6 @@ policy_fn u32 corrected_settle(u32 id, u64 used_ns)
 		turn->credit_ns = 0;
 	if (this->early && turn->credit_ns)
 		turns_make_ready(id);
-	corrected_consider(id);
 	return this->early ? NIL : corrected_use_turn(cpu, used_ns);
 }
 
@@ -500,27 +508,39 @@ policy_fn u32 corrected_begin(u32 id)
 	return 0;
 }
 
-/* A cpu that shall stop what it runs: whose task is furthest ahead, and further than who is ready. */
+/* True if a cpu runs a task in a turn that may be interrupted. */
+turns_fn bool corrected_may_stop(const struct turn_cpu __arena *this)
+{
+	return !this->stopping && !this->early && this->running != NIL &&
+	       !corrected_needs_cpu(this->running);
+}
+
+/*
+ * A cpu that shall stop what it runs: whose task is furthest ahead, and further than who is ready; or where
+ * that one ran last, if the task there is ahead nearly as far: where its timer is, and its memory.
+ */
 policy_fn u32 corrected_victim(void)
 {
-	u32 victim = NIL, i;
-	s64 most = corrected_key(TURNS->ready.first);
+	u32 ready = TURNS->ready.first, home = TURN(ready)->home, victim = NIL, i;
+	s64 own = corrected_key(ready), most = own, at_home = own;
 
 	bpf_for(i, 0, TURNS->cpus) {
-		struct turn_cpu __arena *this = turn_cpu(i);
 		s64 key;
 
-		if (this->stopping || this->early || this->running == NIL ||
-		    corrected_needs_cpu(this->running))
+		if (!corrected_may_stop(turn_cpu(i)))
 			continue;
-		key = corrected_key(this->running);
+		key = corrected_key(turn_cpu(i)->running);
 		if (key > most || (key == most && victim != NIL)) {
 			most = key;
 			victim = i;
 		}
+		if (i == home)
+			at_home = key;
 	}
 	if (victim == NIL)
 		return NIL;
+	if (at_home > own && at_home >= most - (s64)(CORRECTED_SPARES_QUANTA * quantum_ns()))
+		victim = home;
 	turn_cpu(victim)->stopping = 1;
 	TURNS->stopping++;
 	TURNS->interruptions++;
@@ -533,7 +553,7 @@ turns_fn void corrected_add(u32 id, u32 weight)
 {
 	struct turn __arena *turn = TURN(id);
 
-	turn->cpu = turn->held_by = NIL;
+	turn->cpu = turn->home = turn->held_by = NIL;
 	turn->listed = turn->candidate = 0;
 	turn->is_new = true;
 	online_add(id, weight);

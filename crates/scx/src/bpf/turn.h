@@ -51,6 +51,8 @@ struct turn {
 	u32 next, previous;
 	/* Where turns are corrected (corrected.h): the cpu in whose slot the policy runs it, or NIL. */
 	u32 held_by;
+	/* The cpu that ran it last, or NIL. */
+	u32 home;
 	/* Its place among the runnable tasks, plus one. */
 	u32 listed;
 	u8 state, place;
@@ -72,6 +74,8 @@ struct turn_cpu {
 	u32 held;
 	/* The task that runs, or NIL. */
 	u32 running;
+	/* Where turns are corrected: the task that ran last, or NIL. */
+	u32 last;
 	/* It was asked to stop what it runs, and has not picked since. */
 	u32 stopping;
 	/* Where turns are corrected: it runs before others, not in the turn. */

@@ -391,7 +391,7 @@ turns_fn void turns_init(u32 cpus)
 	TURNS->interrupted.first = TURNS->interrupted.last = NIL;
 	bpf_for(i, 0, POLICY_CPUS) {
 		turn_cpu(i)->slot = i;
-		turn_cpu(i)->held = turn_cpu(i)->running = NIL;
+		turn_cpu(i)->held = turn_cpu(i)->running = turn_cpu(i)->last = NIL;
 	}
 	if (corrects_turns())
 		online_init(cpus);
