@@ -675,7 +675,8 @@ impl<P: Policy> Policy for Corrected<P> {
     }
 
     fn interrupt(&mut self, now_ns: Nanos) -> Option<CpuId> {
-        if self.ready_count <= self.stopping {
+        let is_early = |cpu: &Cpu| cpu.running == NIL || cpu.early;
+        if self.ready_count <= self.stopping || self.cpus.iter().all(is_early) {
             return None;
         }
         self.ideal_at(now_ns);

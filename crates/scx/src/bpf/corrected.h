@@ -48,8 +48,8 @@ struct corrected {
 	u32 open;
 	/* A task was picked. */
 	u32 started;
-	/* Cpus that run a task. */
-	u32 running;
+	/* Cpus that run a task, and those of them that do so before others. */
+	u32 running, early;
 	/* Where the patrol is in the list of runnable tasks. */
 	u32 patrol;
 	/* Tasks that wait. At most CORRECTED_CANDIDATES, none twice. */
@@ -181,13 +181,13 @@ turns_fn u32 corrected_least_behind(s64 key)
 	return id;
 }
 
-/* The task, which waits, may be one of those that are furthest behind. */
-policy_fn u32 corrected_consider(u32 id)
+/* The task, which waits and is no candidate, may be one of those that are furthest behind. */
+policy_fn u32 corrected_become_candidate(u32 id)
 {
 	s64 key = corrected_key(id);
 	u32 other;
 
-	if (key >= 0 || TURN(id)->candidate)
+	if (key >= 0)
 		return 0;
 	if (CORRECTED->candidates == CORRECTED_CANDIDATES) {
 		other = corrected_least_behind(key);
@@ -197,6 +197,15 @@ policy_fn u32 corrected_consider(u32 id)
 	}
 	corrected_put_candidate(CORRECTED->candidates++, id);
 	return 0;
+}
+
+/* The task may be one of those that are furthest behind, if it waits. */
+turns_fn void corrected_consider(u32 id)
+{
+	const struct turn __arena *turn = TURN(id);
+
+	if (corrected_waits(turn) && !turn->candidate)
+		corrected_become_candidate(id);
 }
 
 /* True if more than one task waits. */
@@ -210,17 +219,13 @@ turns_fn void corrected_look(u32 cpu)
 {
 	u32 last = turn_cpu(cpu)->last, i;
 
-	if (last != NIL && corrected_waits(TURN(last)))
+	if (last != NIL)
 		corrected_consider(last);
 	for (i = 0; i < CORRECTED_PATROL; i++) {
-		u32 id;
-
 		CORRECTED->patrol++;
 		if (CORRECTED->patrol >= CORRECTED->runnable)
 			CORRECTED->patrol = 0;
-		id = corrected_at(CORRECTED->patrol);
-		if (corrected_waits(TURN(id)))
-			corrected_consider(id);
+		corrected_consider(corrected_at(CORRECTED->patrol));
 	}
 }
 
@@ -380,6 +385,7 @@ turns_fn void corrected_start(u32 cpu, u32 id, u64 run_ns, bool early)
 	turn->cpu = cpu;
 	turn->run_ns = run_ns;
 	CORRECTED->running++;
+	CORRECTED->early += early;
 	this->running = id;
 	this->early = early;
 	this->since_ns = now_ns();
@@ -457,6 +463,7 @@ policy_fn u32 corrected_settle(u32 id, u64 used_ns)
 	this->last = id;
 	turn->home = cpu;
 	CORRECTED->running--;
+	CORRECTED->early -= this->early;
 	turn->state = TURN_WAITING;
 	CORRECTED->over_ns = used_ns;
 	if (!CORRECTED->open)
@@ -590,7 +597,7 @@ turns_fn bool corrected_set_weight(u32 id, u32 weight)
 	if (turn->listed || CORRECTED->open)
 		corrected_need_errors();
 	online_set_weight(id, weight);
-	if (CORRECTED->open && corrected_waits(turn))
+	if (CORRECTED->open)
 		corrected_consider(id);
 	return true;
 }
@@ -630,7 +637,7 @@ turns_fn void corrected_charge(u32 id, u64 used_ns)
 
 turns_fn u32 corrected_interrupt(void)
 {
-	if (TURNS->ready_count <= TURNS->stopping)
+	if (TURNS->ready_count <= TURNS->stopping || CORRECTED->running == CORRECTED->early)
 		return NIL;
 	online_advance(now_ns());
 	return corrected_victim();
