@@ -236,7 +236,7 @@ turns_fn bool corrected_needs_cpu(u32 id)
 }
 
 /* Who runs in the turn of a task. */
-policy_fn u32 corrected_choose(u32 turn)
+turns_fn u32 corrected_choose(u32 turn)
 {
 	u32 least = turn, i;
 	s64 least_key;
@@ -422,7 +422,7 @@ policy_fn u32 corrected_decide(u32 cpu, u32 turn)
 }
 
 /* Before a cpu picks. */
-policy_fn u32 corrected_prepare(u32 cpu)
+turns_fn void corrected_prepare(u32 cpu)
 {
 	struct turn_cpu __arena *this = turn_cpu(cpu);
 
@@ -433,7 +433,6 @@ policy_fn u32 corrected_prepare(u32 cpu)
 	this->stopping = 0;
 	if (corrected_has_choice())
 		corrected_look(cpu);
-	return 0;
 }
 
 turns_fn u32 corrected_pick_as_policy(u32 cpu)
@@ -452,7 +451,7 @@ turns_fn u32 corrected_pick_as_policy(u32 cpu)
 }
 
 /* The run of a task is over: whose turn is. */
-policy_fn u32 corrected_settle(u32 id, u64 used_ns)
+turns_fn u32 corrected_settle(u32 id, u64 used_ns)
 {
 	struct turn __arena *turn = TURN(id);
 	struct turn_cpu __arena *this = turn_cpu(turn->cpu);
@@ -482,7 +481,7 @@ policy_fn u32 corrected_settle(u32 id, u64 used_ns)
 }
 
 /* A task, which waits, is runnable no longer: it, if that is the end of its turn. */
-policy_fn u32 corrected_withdraw(u32 id)
+turns_fn u32 corrected_withdraw(u32 id)
 {
 	struct turn __arena *turn = TURN(id);
 	u32 over = NIL;
@@ -498,7 +497,7 @@ policy_fn u32 corrected_withdraw(u32 id)
 	return over;
 }
 
-policy_fn u32 corrected_begin(u32 id)
+turns_fn void corrected_begin(u32 id)
 {
 	struct turn __arena *turn = TURN(id);
 	u64 advance_ns = turn->is_new ? 0 : corrected_advance_ns();
@@ -507,12 +506,11 @@ policy_fn u32 corrected_begin(u32 id)
 	corrected_list(id);
 	turn->state = TURN_WAITING;
 	if (!CORRECTED->open)
-		return 0;
+		return;
 	online_wake(id);
 	turn->credit_ns = advance_ns;
 	if (online_error_ns(id) < (s64)advance_ns)
 		turns_make_ready(id);
-	return 0;
 }
 
 /* True if a cpu runs a task in a turn that may be interrupted. */

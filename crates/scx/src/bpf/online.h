@@ -553,15 +553,21 @@ policy_fn u32 online_end_all(void)
 	return 0;
 }
 
-/* Moves time on. */
-policy_fn u32 online_advance(u64 now_ns)
+policy_fn u32 online_pass(u64 now_ns)
 {
 	if (now_ns != ONLINE->now_ns)
 		online_move(now_ns);
-	/* Also if no time has passed: errors that were shared move V. */
 	if (online_next_end() != NIL)
 		online_end_all();
 	return 0;
+}
+
+/* Moves time on. */
+static __always_inline void online_advance(u64 now_ns)
+{
+	/* Also if no time has passed: errors that were shared move V. */
+	if (now_ns != ONLINE->now_ns || online_next_end() != NIL)
+		online_pass(now_ns);
 }
 
 static __always_inline void online_init(u32 cpus)
