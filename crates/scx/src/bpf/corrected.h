@@ -187,7 +187,8 @@ policy_fn u32 corrected_become_candidate(u32 id)
 	s64 key = corrected_key(id);
 	u32 other;
 
-	if (key >= 0)
+	/* On one cpu somebody who waits is behind if anybody is ahead. */
+	if (key >= 0 && TURNS->cpus == 1)
 		return 0;
 	if (CORRECTED->candidates == CORRECTED_CANDIDATES) {
 		other = corrected_least_behind(key);

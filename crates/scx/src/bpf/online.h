@@ -13,6 +13,9 @@
  *      +------ AHEAD <--+ |     block, ahead
  *                +--------+
  *
+ * That the ideal has caught up with a task is found out when time is asked for next; what it gave the task
+ * since goes to the others.
+ *
  * Who is served and not entitled to a whole cpu receives its weight times V, virtual time, which passes at
  * shared_cpus / shared_weight; the others receive a cpu. The error of a task, its service less that, is a
  * line less what the ideal gives it from now on, so that passing time changes nothing of a task. Worked
