@@ -15,15 +15,15 @@
 //! * The policy picks a task; that has the *turn*, a quantum. If one of the [few](CANDIDATES) candidates
 //!   that wait is further behind by more than [a quantum](ROOM), the one furthest behind *runs* in the
 //!   turn. When it has run, the policy is told that the task did whose turn it was.
-//! * Candidates are the tasks furthest behind among those that are behind and were looked at: a task when its
-//!   weight changes, and at every pick the one that ran there last and [two](PATROL) others in turn, unless
-//!   nobody else waits.
+//! * Candidates are the tasks furthest behind among those that were looked at: a task when its weight
+//!   changes, and at every pick the one that ran there last and [two](PATROL) others in turn, unless only one
+//!   waits. (On one cpu only who is behind: somebody who waits is, if anybody is ahead.)
 //! * A task that has slept and wakes runs *early*: before others, until it has received
 //!   [a quantum](ADVANCE), and as if it were a quantum further behind than it is. It takes an idle cpu, or
 //!   else interrupts the cpu whose task is furthest ahead, if that is further ahead than it is itself; or the
-//!   cpu where it ran last, where its timer is and its memory, unless the task there is ahead less far by more
-//!   than a [quantum](SPARES). Several such tasks run in turn, a [quarter](RUN_PART) of a quantum each. The policy is not charged for
-//!   it.
+//!   cpu where it ran last, where its timer is and its memory, unless the task there is ahead less far by
+//!   more than a [quantum](SPARES). Several such tasks run in turn, a [quarter](RUN_PART) of a quantum each.
+//!   The policy is not charged for it.
 //! * What a cpu wastes between two runs, while somebody waits, all share: it is nobody's error.
 //! * A task that is entitled to a whole cpu, of several, is left alone once it is behind by a quarter of a
 //!   quantum: nobody uses its turn or interrupts it, since it could not make up for that.
@@ -83,10 +83,10 @@
 //!
 //! | policy | 1 cpu, misses | 1 cpu, serves all | 2 to 8 cpus, misses | 2 to 8 cpus, serves all |
 //! |---|---|---|---|---|
-//! | gr3 | 1.9, 7.2, 18.2 | 1.1, 1.8, 2.0 | 2.1, 11.1, 43.7 | 1.3, 10.0, 13.0 |
-//! | gdq | 2.1, 5.6, 9.9 | 1.3, 2.9, 3.9 | 2.3, 12.2, 44.0 | 1.7, 10.5, 17.1 |
-//! | mfq | 1.7, 7.0, 10.4 | 1.2, 1.7, 1.7 | 1.9, 10.9, 45.3 | 1.2, 7.5, 13.2 |
-//! | dfs-fa | 1.7, 5.5, 12.3 | 1.3, 1.7, 1.9 | 2.2, 9.0, 41.3 | 1.3, 9.8, 13.2 |
+//! | gr3 | 1.9, 7.2, 18.2 | 1.1, 1.8, 2.0 | 2.1, 11.0, 43.1 | 1.3, 10.0, 13.0 |
+//! | gdq | 2.1, 5.6, 9.9 | 1.3, 2.9, 3.9 | 2.1, 8.9, 44.0 | 1.5, 9.3, 16.5 |
+//! | mfq | 1.7, 7.0, 10.4 | 1.2, 1.7, 1.7 | 1.9, 10.9, 45.0 | 1.2, 7.5, 13.2 |
+//! | dfs-fa | 1.7, 5.5, 12.3 | 1.3, 1.7, 1.9 | 2.1, 7.6, 43.3 | 1.2, 9.8, 13.2 |
 //! | vtrr | 2.2, 7.7, 15.3 | 1.7, 2.4, 2.7 | | |
 //! | wfq | 1.7, 5.3, 9.4 | 1.2, 1.7, 1.8 | | |
 //!

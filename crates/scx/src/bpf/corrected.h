@@ -34,8 +34,8 @@
 /* A task that woke runs before others until it has received so many quanta, and is so much further behind. */
 #define CORRECTED_ADVANCE_QUANTA 1
 /*
- * A task that woke interrupts the cpu where it ran last unless another's task is further ahead than that one's
- * by more than so many quanta.
+ * A task that woke interrupts the cpu where it ran last unless another's task is further ahead than that
+ * one's by more than so many quanta.
  */
 #define CORRECTED_SPARES_QUANTA 1
 /* Tasks that are known to be behind. */
@@ -215,7 +215,7 @@ turns_fn bool corrected_has_choice(void)
 	return CORRECTED->runnable > CORRECTED->running + 1;
 }
 
-/* The task that a cpu ran last and some of the runnable tasks, of which there are as many, are looked at. */
+/* The task that a cpu ran last is looked at, and some of the runnable ones, of which there are as many. */
 turns_fn void corrected_look(u32 cpu)
 {
 	u32 last = turn_cpu(cpu)->last, i;

@@ -506,7 +506,7 @@ static __always_inline void online_leave(u32 id, u64 kept_ns)
 	online_share(-ONLINE->rest_ns);
 }
 
-/* The first of the tasks that are entitled to a whole cpu, sleep, and are ahead no longer; NIL if there is none. */
+/* A task that is entitled to a whole cpu, sleeps, and is ahead no longer; NIL if there is none. */
 policy_fn u32 online_capped_end(void)
 {
 	u32 id = NIL + unknown_zero(ONLINE->capped_ahead), i;
