@@ -54,7 +54,7 @@ impl Args {
             become_user()?;
         }
         let acts = acts(&self.acts)?;
-        let mut miscreant = Miscreant { random: Random::new(self.seed) };
+        let mut miscreant = Miscreant { random: Random::new(self.seed), acts: self.acts };
         // Whatever it does, it wants its share of the cpus.
         fork(|| compute(LIFE));
         loop {
@@ -115,6 +115,8 @@ fn acts(names: &[String]) -> Result<Vec<Act>> {
 
 struct Miscreant {
     random: Random,
+    /// As they were named.
+    acts: Vec<String>,
 }
 
 impl Miscreant {
@@ -186,7 +188,11 @@ impl Miscreant {
     fn exec(&mut self) -> Result<()> {
         let seed = self.random.next().to_string();
         let mut command = Command::new(std::env::current_exe()?);
-        Err(command.args(["guest", "miscreant", &seed]).exec()).context("exec")
+        command.args(["guest", "miscreant", &seed]);
+        if !self.acts.is_empty() {
+            command.args(["--acts", &self.acts.join(",")]);
+        }
+        Err(command.exec()).context("exec")
     }
 
     fn vfork(&mut self) -> Result<()> {
