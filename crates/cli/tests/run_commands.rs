@@ -7,8 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use run_common::{
-    backends, first_received, is_held, processes_of, prorata, report_of, signal, stat_field,
-    wait_until,
+    backends, is_held, processes_of, prorata, ratio, report_of, signal, stat_field, wait_until,
 };
 use serde_json::Value;
 
@@ -31,7 +30,7 @@ fn the_report_has_every_field_and_shares_that_add_up() {
         assert_eq!(report["backend"], backend);
         assert_eq!(report["cpus"], 1);
         assert_eq!(report["quantum_ms"], 10.0);
-        assert!(report["duration_s"].as_f64().is_some_and(|s| s >= 0.6));
+        assert!(report["duration_s"].as_f64().is_some_and(|s| s >= 1.0));
         assert!(report["overhead_cpu_s"].as_f64().is_some_and(|s| s > 0.0));
         let tasks = report["tasks"].as_array().expect("a list");
         assert_eq!(tasks.len(), 2);
@@ -45,7 +44,7 @@ fn the_report_has_every_field_and_shares_that_add_up() {
             assert!(task["error_min_quanta"].is_f64() && task["error_max_quanta"].is_f64());
             assert_eq!(task["exit"], Value::Null);
         }
-        assert!(first_received(0.75, 0.1, &report), "{report}");
+        assert!((1.5..6.0).contains(&ratio(&report)), "{report}");
     }
 }
 
@@ -140,7 +139,8 @@ fn a_command_that_forks_workers_counts_as_one_task() {
     for backend in backends() {
         let options = ["--backend", backend, "--cpus", "1"];
         let report = report_of(&options, &[&eight, "1:sha256sum /dev/zero"]);
-        assert!(first_received(0.5, 0.15, &report), "{report}");
+        let share = report["tasks"][0]["received_share"].as_f64().expect("a number");
+        assert!((0.35..0.65).contains(&share), "{report}");
     }
 }
 
@@ -151,7 +151,8 @@ fn short_lived_children_are_charged_to_their_task() {
     for backend in backends() {
         let options = ["--backend", backend, "--cpus", "1"];
         let report = report_of(&options, &[children, "1:sha256sum /dev/zero"]);
-        assert!(first_received(0.5, 0.25, &report), "{report}");
+        let share = report["tasks"][1]["received_share"].as_f64().expect("a number");
+        assert!((0.25..0.75).contains(&share), "{report}");
     }
 }
 

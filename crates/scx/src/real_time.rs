@@ -8,9 +8,10 @@
 
 use std::io;
 
-/// The calling thread has the least real-time priority for as long as this lives.
+/// The calling thread has real-time priority, the least unless it had some, for as long as this lives.
 pub(crate) struct RealTime {
-    before: (i32, libc::sched_param),
+    /// What it has to go back to.
+    before: Option<(i32, libc::sched_param)>,
 }
 
 impl RealTime {
@@ -23,15 +24,21 @@ impl RealTime {
         if policy < 0 || result < 0 {
             return Err(io::Error::last_os_error());
         }
+        if [libc::SCHED_FIFO, libc::SCHED_RR, libc::SCHED_DEADLINE]
+            .contains(&(policy & !libc::SCHED_RESET_ON_FORK))
+        {
+            return Ok(RealTime { before: None });
+        }
         set(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, libc::sched_param { sched_priority: 1 })?;
-        Ok(RealTime { before: (policy, parameters) })
+        Ok(RealTime { before: Some((policy, parameters)) })
     }
 }
 
 impl Drop for RealTime {
     fn drop(&mut self) {
-        let (policy, parameters) = self.before;
-        set(policy, parameters).expect("who may have real time may go back to what it had");
+        if let Some((policy, parameters)) = self.before {
+            set(policy, parameters).expect("who may have real time may go back to what it had");
+        }
     }
 }
 
