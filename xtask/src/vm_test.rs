@@ -75,6 +75,7 @@ pub(crate) fn run() -> Result<()> {
             attacks(),
             flood(),
             recorded(),
+            ended(),
             run_command(),
             corrected(),
         ];
@@ -389,6 +390,18 @@ prorata verify /tmp/recording
         outside(),
         sleeper()
     )
+}
+
+/// Who has ended is forgotten, and its slot is free again.
+fn ended() -> String {
+    "begin --record /tmp/recording
+for process in $(seq 20); do sleep 0.01; done
+# What RCU protects is freed later.
+sleep 0.5
+end INT
+grep -c ' remove ' /tmp/recording
+[ $(grep -c ' remove ' /tmp/recording) -ge 20 ]"
+        .to_string()
 }
 
 /// Tasks that wait too long are rescued, tasks bound to a cpu run there: both are explained.

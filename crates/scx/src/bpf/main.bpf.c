@@ -290,6 +290,8 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 			hand_over_block(cpu, CROWD, 0);
 		return;
 	}
+	if (p->__state & TASK_DEAD)
+		forget_task(id);
 	if (slots[id].state != TASK_BLOCKED)
 		hand_over_block(cpu, id, run_time_ns(p));
 	else if (serves_everybody(p))
@@ -343,6 +345,7 @@ void BPF_STRUCT_OPS(prorata_enable, struct task_struct *p)
 	scx_bpf_task_set_dsq_vtime(p, ((u64)id + 1) & 0xffffffff);
 	if (id == NIL)
 		return;
+	refer_to_task(id, p);
 	weight = task_weight(&slots[id], p);
 	if (!begin())
 		return;
@@ -356,7 +359,10 @@ void BPF_STRUCT_OPS(prorata_disable, struct task_struct *p)
 {
 	u32 id = slot_of(p), waiting = NIL;
 
-	if (id == NIL || !begin())
+	if (id == NIL)
+		return;
+	forget_task(id);
+	if (!begin())
 		return;
 	/* The cpu that it was picked for has to look for another. */
 	if (slots[id].state == TASK_RUNNING)

@@ -12,7 +12,8 @@
  * A task's number is kept, plus one, in p->scx.dsq_vtime, which the kernel leaves to us as long as
  * no task is put into a queue ordered by virtual time: finding a slot costs one load. The other
  * way, from a slot to the task_struct, goes through an array of references (task_refs), which costs
- * a bounds check, where looking a pid up would cost 200 instructions and fail for exiting tasks.
+ * a bounds check, where looking a pid up would cost 200 instructions and fail for exiting tasks. What a
+ * reference keeps from being freed keeps its slot (task.h).
  *
  * One lock guards all of it (lock.h). Known limit: on machines with many cpus and short quanta it is
  * the bottleneck (the README tells from where on).

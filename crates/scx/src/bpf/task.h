@@ -9,6 +9,11 @@
 #ifndef PRORATA_TASK_H
 #define PRORATA_TASK_H
 
+/* In p->__state; a macro of the kernel's. Such a task has only to switch away. */
+#ifndef TASK_DEAD
+#define TASK_DEAD 0x80
+#endif
+
 /* The number of an enabled task's slot; NIL if it has none. */
 static u32 slot_of(const struct task_struct *p)
 {
@@ -53,12 +58,44 @@ static __always_inline void release_slot(u32 id)
 	free_slot(id);
 }
 
-/* The task of a slot, valid until the program returns. */
+/* The task of a slot, valid until the program returns; NULL if it is dead, or of another class. */
 static struct task_struct *task_of(u32 id)
 {
 	struct task_ref *ref = bpf_map_lookup_elem(&task_refs, &id);
 
 	return ref ? ref->task : NULL;
+}
+
+/*
+ * Until Linux 6.18 ops.exit_task is called when nobody refers to a task any more: we do so from ops.enable
+ * until it is dead, or ops.disable, and no longer.
+ */
+static void refer_to_task(u32 id, struct task_struct *p)
+{
+	struct task_ref *ref = bpf_map_lookup_elem(&task_refs, &id);
+	struct task_struct *own, *before;
+
+	if (!ref)
+		return;
+	own = bpf_task_acquire(p);
+	/* It is dead already; all it has to do is to switch away. */
+	if (!own)
+		return;
+	before = bpf_kptr_xchg(&ref->task, own);
+	if (before)
+		bpf_task_release(before);
+}
+
+static void forget_task(u32 id)
+{
+	struct task_ref *ref = bpf_map_lookup_elem(&task_refs, &id);
+	struct task_struct *before;
+
+	if (!ref)
+		return;
+	before = bpf_kptr_xchg(&ref->task, NULL);
+	if (before)
+		bpf_task_release(before);
 }
 
 /*
@@ -174,8 +211,6 @@ static u32 begin_slot(u32 pid, u32 parent, u32 chosen, u32 node)
 static s32 task_begin(struct task_struct *p, bool forked, u32 node)
 {
 	struct task_memory *memory = memory_of(p, true);
-	struct task_struct *old, *own;
-	struct task_ref *ref;
 	u32 id, parent;
 	unsigned long flags;
 
@@ -183,10 +218,6 @@ static s32 task_begin(struct task_struct *p, bool forked, u32 node)
 	if (!memory)
 		return -ENOMEM;
 	memory->slot = 0;
-	own = bpf_task_acquire(p);
-	/* It is dead already; all it has to do is to switch away. */
-	if (!own)
-		return 0;
 	parent = inherits_from(p, forked);
 	bpf_local_irq_save(&flags);
 	id = begin_slot(p->pid, parent, memory->chosen_weight, node);
@@ -194,22 +225,12 @@ static s32 task_begin(struct task_struct *p, bool forked, u32 node)
 	if (id != NIL)
 		memory->chosen_weight = slots[id].chosen_weight;
 	memory->slot = id + 1;
-	ref = bpf_map_lookup_elem(&task_refs, &id);
-	if (id == NIL || !ref) {
-		bpf_task_release(own);
-		return 0;
-	}
-	old = bpf_kptr_xchg(&ref->task, own);
-	if (old)
-		bpf_task_release(old);
 	return 0;
 }
 
 static void task_end(struct task_struct *p)
 {
 	struct task_memory *memory = memory_of(p, false);
-	struct task_struct *old;
-	struct task_ref *ref;
 	unsigned long flags;
 	u32 id;
 
@@ -218,12 +239,6 @@ static void task_end(struct task_struct *p)
 		return;
 	id = memory->slot - 1;
 	memory->slot = 0;
-	ref = bpf_map_lookup_elem(&task_refs, &id);
-	if (ref) {
-		old = bpf_kptr_xchg(&ref->task, NULL);
-		if (old)
-			bpf_task_release(old);
-	}
 	bpf_local_irq_save(&flags);
 	if (lock()) {
 		if (slots[id].news & NEWS_LEAVES)

@@ -56,7 +56,7 @@ struct cpumask;
 
 struct task_struct {
 	s32 pid, tgid;
-	u32 flags, policy;
+	u32 flags, policy, __state;
 	s32 static_prio;
 	s32 nr_cpus_allowed;
 	u16 migration_disabled;
