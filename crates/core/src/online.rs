@@ -41,23 +41,36 @@ pub(crate) struct Online {
     ends: Heap<u128>,
     /// By task: ahead.
     ahead: Vec<bool>,
+    /// By task: what it was credited with beyond what was charged, at most [`MOST_DEBT`] times `kept_ns`.
+    credited_ns: Vec<Nanos>,
 }
+
+/// A caller's debts are no longer than so many times what a task may keep: the kernel's end at 8 quanta.
+const MOST_DEBT: u64 = 4;
 
 impl Online {
     /// Of no tasks on `cpus` cpus. A task that sleeps is behind by at most `kept_ns`.
     pub(crate) fn new(cpus: usize, kept_ns: Nanos) -> Online {
         let mut errors = ServiceErrors::new(cpus);
         errors.watch_caps();
-        Online { errors, kept_ns, ends: Heap::default(), ahead: Vec::new() }
+        Online {
+            errors,
+            kept_ns,
+            ends: Heap::default(),
+            ahead: Vec::new(),
+            credited_ns: Vec::new(),
+        }
     }
 
     /// Makes `task` known, asleep.
     pub(crate) fn add(&mut self, task: TaskId, weight: Weight) {
         if self.ahead.len() <= task.index() {
             self.ahead.resize(task.index() + 1, false);
+            self.credited_ns.resize(task.index() + 1, 0);
             self.ends.reserve(task.index() + 1);
         }
         debug_assert!(!self.ahead[task.index()]);
+        self.credited_ns[task.index()] = 0;
         self.errors.add(task, weight);
     }
 
@@ -138,10 +151,18 @@ impl Online {
     }
 
     /// `task` received `used_ns`, in `elapsed_ns`. All share what was lost of that, or what was used at some
-    /// other time; but what a task lost that is entitled to a whole cpu, nobody can give it.
+    /// other time; but what a task lost that is entitled to a whole cpu, nobody can give it: it is credited
+    /// with that. If it did not lose it but ran on, a backend's ledger charges that later, when it does not
+    /// run: what it was credited with then counts no more.
     pub(crate) fn charge(&mut self, task: TaskId, used_ns: Nanos, elapsed_ns: Nanos) {
         let now_ns = self.errors.now_ns();
+        let credited_ns = &mut self.credited_ns[task.index()];
+        let before_ns = (*credited_ns).min(used_ns.saturating_sub(elapsed_ns));
+        *credited_ns -= before_ns;
+        let used_ns = used_ns - before_ns;
         if self.errors.is_capped(task) {
+            let beyond_ns = *credited_ns + elapsed_ns.saturating_sub(used_ns);
+            *credited_ns = beyond_ns.min(MOST_DEBT * self.kept_ns);
             let received_ns = if elapsed_ns > 0 { elapsed_ns } else { used_ns };
             self.errors.charge(task, received_ns, now_ns);
             return;
@@ -265,6 +286,24 @@ mod tests {
             (0..TASKS, 1..100u64).prop_map(|(task, used_ns)| Event::Charge(task, used_ns)),
             (0..TASKS, 1..1000u32).prop_map(|(task, weight)| Event::Weigh(task, weight)),
         ]
+    }
+
+    #[test]
+    fn what_ran_on_is_credited_once() {
+        let mut online = Online::new(2, KEPT_NS);
+        let (heavy, light) = (TaskId(0), [TaskId(1), TaskId(2)]);
+        online.add(heavy, Weight::new(9).expect("not 0"));
+        light.into_iter().for_each(|task| online.add(task, Weight::ONE));
+        [heavy, light[0], light[1]].into_iter().for_each(|task| online.wake(task));
+        assert!(online.is_capped(heavy));
+        // Granted 50 each time, it runs for 120; the 20 that remain go off the third.
+        let mut now_ns = 0;
+        for elapsed_ns in [120, 0, 30] {
+            now_ns += elapsed_ns;
+            online.advance(now_ns);
+            online.charge(heavy, 50, elapsed_ns);
+        }
+        assert_eq!(online.error_ns(heavy), 0);
     }
 
     proptest! {

@@ -42,6 +42,8 @@
 
 /* A task that sleeps is behind by at most so many quanta: more it does not want. */
 #define ONLINE_KEPT_QUANTA 2
+/* The framework's debts are no longer (ledger.h). */
+#define ONLINE_DEBT_QUANTA 8
 /* No time that is reckoned with is longer: a century and a half. */
 #define ONLINE_LONGEST_NS (1ULL << 62)
 /* Room for the tasks that one change entitles to a whole cpu, or to none: at most 2P + 2. */
@@ -64,6 +66,8 @@ enum online_heap_of {
 struct online_task {
 	struct s128 line;
 	struct s128 end;
+	/* What it was credited with beyond what was charged: at most ONLINE_DEBT_QUANTA. */
+	u64 credited_ns;
 	u32 weight;
 	/* Its place in each heap, plus one; 0 if it is not there. */
 	u32 place[ONLINE_HEAPS];
@@ -588,6 +592,7 @@ static __always_inline void online_add(u32 id, u32 weight)
 	policy_assert(!task->ahead);
 	task->line.low = 0;
 	task->line.high = 0;
+	task->credited_ns = 0;
 	task->mode = ONLINE_ASLEEP;
 	task->weight = weight;
 }
@@ -651,19 +656,33 @@ policy_fn u32 online_set_weight(u32 id, u32 weight)
 
 /*
  * A task received used_ns, in elapsed_ns. All share what was lost of that, or what was used at some other
- * time; but what a task lost that is entitled to a whole cpu, nobody can give it.
+ * time; but what a task lost that is entitled to a whole cpu, nobody can give it: it is credited with that.
+ * If it did not lose it but ran on, the ledger charges that later, when it does not run: what it was credited
+ * with then counts no more.
  */
-static __always_inline void online_charge(u32 id, u64 used_ns, u64 elapsed_ns)
+policy_fn u32 online_charge(u32 id, u64 used_ns, u64 elapsed_ns)
 {
 	struct online_task __arena *task = ONLINE_TASK(id);
+	u64 most_ns = ONLINE_DEBT_QUANTA * quantum_ns(), before_ns = 0;
 
+	if (used_ns > elapsed_ns)
+		before_ns = used_ns - elapsed_ns;
+	if (before_ns > task->credited_ns)
+		before_ns = task->credited_ns;
+	task->credited_ns -= before_ns;
+	used_ns -= before_ns;
 	if (task->mode == ONLINE_CAPPED) {
+		if (elapsed_ns > used_ns)
+			task->credited_ns += elapsed_ns - used_ns;
+		if (task->credited_ns > most_ns)
+			task->credited_ns = most_ns;
 		online_add_ns(task, elapsed_ns ? elapsed_ns : used_ns);
-		return;
+		return 0;
 	}
 	online_add_ns(task, used_ns);
 	if (used_ns != elapsed_ns)
 		online_share(elapsed_ns - used_ns);
+	return 0;
 }
 
 #endif
