@@ -149,7 +149,7 @@ impl Workshop {
         }
         let mut maturin = Command::new(self.tool("maturin"));
         maturin.current_dir(bindings()).args(["build", "--quiet", "--profile"]);
-        maturin.arg(if release { "release" } else { "dev" });
+        maturin.arg(if release { "dist" } else { "dev" });
         maturin.arg("--interpreter").arg(&python.program).arg("--out").arg(&wheels);
         shell::run(&mut maturin)?;
         let built = fs::read_dir(&wheels).context("maturin left no wheel")?;

@@ -109,7 +109,9 @@ fn bytes(workload: &Workload, name: &str) -> Vec<u8> {
     let (segments, _) = timeline.into_segments();
     let mut all = serde_json::to_vec(&outcome).expect("plain data");
     export::write_csv(&outcome, &mut all).expect("memory");
-    export::write_parquet(&outcome, &mut all).expect("memory");
+    if export::HAS_PARQUET {
+        export::write_parquet(&outcome, &mut all).expect("memory");
+    }
     export::write_svg(workload, &segments, &mut all).expect("memory");
     export::write_perfetto(workload, &segments, &mut all).expect("memory");
     export::write_timehist(workload, &segments, &mut all).expect("memory");

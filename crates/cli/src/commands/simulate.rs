@@ -102,13 +102,21 @@ impl Kind {
     fn of(path: &Path) -> anyhow::Result<Kind> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         match ENDINGS.iter().find(|(ending, _)| name.ends_with(ending)) {
-            Some((_, kind)) => Ok(*kind),
+            Some((_, kind)) => kind.there(path),
             None => bail!(
                 "{}: no format goes by that ending; use .json, .csv, .parquet, .svg, .pftrace or \
                  .timehist, or .csv, .parquet or .svg after .lag or .latency",
                 path.display()
             ),
         }
+    }
+
+    /// Itself, if this program has it.
+    fn there(self, path: &Path) -> anyhow::Result<Kind> {
+        if let Kind::Tasks(form) | Kind::Lags(form) | Kind::Latencies(form) = self {
+            form.there(path)?;
+        }
+        Ok(self)
     }
 
     fn needs_lags(self) -> bool {

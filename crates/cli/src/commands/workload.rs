@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
-use prorata_sim::export::Columns;
+use anyhow::{Context as _, bail, ensure};
+use prorata_sim::export::{self, Columns};
 use prorata_sim::workload::{self, Workload};
 
 #[derive(clap::Args)]
@@ -74,9 +74,19 @@ impl Form {
     pub(crate) fn of(path: &Path) -> anyhow::Result<Form> {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("csv") => Ok(Form::Csv),
-            Some("parquet") => Ok(Form::Parquet),
+            Some("parquet") => Form::Parquet.there(path),
             _ => bail!("{}: no format goes by that ending; use .csv or .parquet", path.display()),
         }
+    }
+
+    /// Itself, if this program has it.
+    pub(crate) fn there(self, path: &Path) -> anyhow::Result<Form> {
+        ensure!(
+            self != Form::Parquet || export::HAS_PARQUET,
+            "{}: this prorata was built without Parquet: write .csv, or build it with --features parquet",
+            path.display()
+        );
+        Ok(self)
     }
 
     pub(crate) fn write(
@@ -96,6 +106,6 @@ pub(crate) fn write_file(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> std::io::Result<()>,
 ) -> anyhow::Result<()> {
-    prorata_sim::export::replace(path, write)
+    export::replace(path, write)
         .with_context(|| format!("cannot write {}; nothing was left there", path.display()))
 }

@@ -8,6 +8,7 @@ pub(crate) mod columns;
 mod csv;
 mod lags;
 mod latencies;
+#[cfg_attr(not(feature = "parquet"), path = "no_parquet.rs")]
 mod parquet;
 mod perfetto;
 mod summary;
@@ -27,6 +28,9 @@ pub use summary::summary_table;
 pub use table::{Compared, comparison, table};
 pub use timehist::write_timehist;
 pub use timeline::{MAX_SEGMENTS, Segment, Timeline};
+
+/// Whether tables can be written as Parquet: the feature `parquet`.
+pub const HAS_PARQUET: bool = cfg!(feature = "parquet");
 
 /// Fills the file at `path` by `write`, wholly or not at all: what stands under the final name was
 /// written to the end and is on disk.
