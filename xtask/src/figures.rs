@@ -55,15 +55,23 @@ impl Args {
             let mut stamps = read()?;
             stamps.insert(name.clone(), stamp);
             std::fs::write(place(), serde_json::to_string_pretty(&stamps)? + "\n")?;
+            // The page tells the stamps, too.
+            shell::run(self.prorata_figure().arg("--page"))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn compute(&self, name: &str) -> Result<Stamp> {
+    fn prorata_figure(&self) -> Command {
         let mut command = Command::new("cargo");
         command.current_dir(shell::workspace()).args(["run", "--quiet", "--bin", "prorata"]);
         command.args((!self.dev).then_some("--release"));
-        command.args(["--", "figure", name, "--format", "json"]).arg("--output").arg(directory());
+        command.args(["--", "figure", "--output"]).arg(directory());
+        command
+    }
+
+    fn compute(&self, name: &str) -> Result<Stamp> {
+        let mut command = self.prorata_figure();
+        command.args([name, "--format", "json"]);
         if let Some(sets) = self.sets {
             command.args(["--sets", &sets.to_string()]);
         }

@@ -30,6 +30,8 @@ pub struct Series {
     pub name: String,
     /// From left to right.
     pub points: Vec<(f64, f64)>,
+    /// How far values spread around each point, up and down; empty if that is not known.
+    pub spread: Vec<f64>,
     /// Points are marked.
     pub marked: bool,
     /// Drawn pale: it is context.
@@ -42,13 +44,32 @@ impl Series {
     /// A plain curve.
     #[must_use]
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
-        Series { name: name.into(), points, marked: false, pale: false, second: false }
+        Series {
+            name: name.into(),
+            points,
+            spread: Vec::new(),
+            marked: false,
+            pale: false,
+            second: false,
+        }
     }
 
     /// With its points marked.
     #[must_use]
     pub fn marked(self) -> Series {
         Series { marked: true, ..self }
+    }
+
+    /// With a whisker at each point, of half this length.
+    #[must_use]
+    pub fn spread(self, spread: Vec<f64>) -> Series {
+        Series { spread, ..self }
+    }
+
+    /// The ends of the whiskers.
+    fn whiskers(&self) -> impl Iterator<Item = [(f64, f64); 2]> + Clone {
+        let ends = |(&(x, y), spread): (&(f64, f64), &f64)| [(x, y - spread), (x, y + spread)];
+        self.points.iter().zip(&self.spread).map(ends)
     }
 }
 
@@ -78,15 +99,24 @@ pub fn lines(title: &str, panels: &[Lines]) -> Picture {
     document(title, panels, 2, size, |area, panel| panel.draw(area))
 }
 
+/// What the legend shows beside a name.
+enum Sample {
+    Curve(ShapeStyle),
+    Whisker,
+    Cross,
+}
+
 type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
 impl Lines {
-    /// Names and styles; crosses have none.
-    fn legend(&self) -> impl Iterator<Item = (&str, Option<ShapeStyle>)> {
+    fn legend(&self) -> impl Iterator<Item = (&str, Sample)> {
         let named = self.styled().filter(|(series, _)| !series.second);
-        let curves = named.map(|(series, style)| (series.name.as_str(), Some(style)));
-        let printed = (!self.printed.is_empty()).then_some(("printed in the paper", None));
-        curves.chain(printed)
+        let curves = named.map(|(series, style)| (series.name.as_str(), Sample::Curve(style)));
+        let has_whiskers = self.series.iter().any(|series| !series.spread.is_empty());
+        let whiskers = has_whiskers.then_some(("± standard deviation of a set", Sample::Whisker));
+        let has_printed = !self.printed.is_empty();
+        let printed = has_printed.then_some(("printed in the paper", Sample::Cross));
+        curves.chain(whiskers).chain(printed)
     }
 
     fn styled(&self) -> impl Iterator<Item = (&Series, ShapeStyle)> {
@@ -116,7 +146,9 @@ impl Lines {
     /// The values along an axis; with 0 if it is linear.
     fn range(&self, axis: &Axis, of: fn(&(f64, f64)) -> f64) -> Range<f64> {
         let points = self.series.iter().flat_map(|series| &series.points).chain(&self.printed);
-        let values = || points.clone().map(of);
+        let whiskers = self.series.iter().flat_map(Series::whiskers);
+        let values =
+            || points.clone().copied().chain(whiskers.clone().map(|ends| ends[1])).map(|p| of(&p));
         let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max));
         match axis.logarithmic {
             true => low..high * 1.15,
@@ -126,11 +158,17 @@ impl Lines {
 
     /// Beside the plot, where it hides nothing.
     fn draw_legend<'a>(&self, area: &Area<'a>) -> Drawn<'a> {
-        for (line, (name, style)) in (0..).zip(self.legend()) {
+        let middle = 4 + SAMPLE / 2;
+        for (line, (name, sample)) in (0..).zip(self.legend()) {
             let y = 52 + LEGEND_LINE * line;
-            match style {
-                Some(style) => area.draw(&PathElement::new([(4, y), (4 + SAMPLE, y)], style))?,
-                None => area.draw(&cross((4 + SAMPLE / 2, y)))?,
+            match sample {
+                Sample::Curve(style) => {
+                    area.draw(&PathElement::new([(4, y), (4 + SAMPLE, y)], style))?;
+                }
+                Sample::Whisker => {
+                    area.draw(&PathElement::new([(middle, y - 7), (middle, y + 7)], BLACK))?;
+                }
+                Sample::Cross => area.draw(&cross((middle, y)))?,
             }
             let font = ("sans-serif", 13).into_font().color(&BLACK);
             area.draw(&Text::new(name.to_string(), (10 + SAMPLE, y - 7), font))?;
@@ -186,6 +224,11 @@ impl Lines {
             .draw()?;
         for (series, style) in self.styled() {
             chart.draw_series(LineSeries::new(series.points.iter().copied(), style))?;
+            let floor = ranges.1.start;
+            let whisker = |[(x, low), high]: [(f64, f64); 2]| {
+                PathElement::new([(x, low.max(floor)), high], style.stroke_width(1))
+            };
+            chart.draw_series(series.whiskers().map(whisker))?;
             if series.marked {
                 let mark = |&point| Circle::new(point, 3, style.filled());
                 chart.draw_series(series.points.iter().map(mark))?;

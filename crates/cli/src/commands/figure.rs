@@ -13,7 +13,7 @@ use super::progress::{Bar, cpus};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Figures to compute: names from --list.
-    #[arg(value_name = "FIGURE", required_unless_present_any = ["all", "list"])]
+    #[arg(value_name = "FIGURE", required_unless_present_any = ["all", "list", "page"])]
     names: Vec<String>,
     /// List the figures.
     #[arg(long)]
@@ -21,6 +21,9 @@ pub(crate) struct Args {
     /// Compute every figure that is not in the output directory yet with these sets and seed.
     #[arg(long, conflicts_with = "names")]
     all: bool,
+    /// Compute nothing: draw what is in the output directory and write its page anew.
+    #[arg(long, conflicts_with_all = ["names", "all", "policies"])]
+    page: bool,
     /// Other policies in the place of the figure's own: names from `prorata policies`, with options as
     /// NAME:KEY=VALUE,… Their files are called FIGURE-with-POLICIES.
     #[arg(long, value_name = "POLICY,…", conflicts_with = "all")]
@@ -84,6 +87,9 @@ impl Args {
     fn chosen(&self) -> anyhow::Result<Vec<&'static Figure>> {
         if self.all {
             return Ok(REGISTRY.iter().collect());
+        }
+        if self.page {
+            ensure!(self.output.is_dir(), "no such directory: {}", self.output.display());
         }
         let find = |name: &String| match figures::find(name) {
             Some(figure) => Ok(figure),

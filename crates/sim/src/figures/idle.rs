@@ -62,13 +62,14 @@ impl Study for Idle {
         u64::from(self.points[point].cpus) * 1000 * 20
     }
 
+    /// Ticks of cpus that idled in vain, the square of that, and the ticks in which so many did.
     fn measure(&self, point: usize, set: u32, seed: u64) -> Tally {
         let point = &self.points[point];
         let cpus = point.cpus as usize;
         let lots = lots(seed, (point.cpus << 8) | point.more, point.scenario.stream(), set);
         let idling = ticks::run(&point.policy, (cpus, point.tasks(set)), point.scenario, lots);
         let signed = |n: u64| i64::try_from(n).expect("at most ticks times cpus");
-        let mut values = vec![signed(idling.cpu_ticks)];
+        let mut values = vec![signed(idling.cpu_ticks), signed(idling.cpu_ticks.pow(2))];
         values.extend(idling.by_cpus.iter().map(|&ticks| signed(ticks)));
         Tally { decisions: idling.decisions, values }
     }
@@ -138,8 +139,8 @@ fn panels_of(rows: &[Row]) -> Vec<Lines> {
 impl Idle {
     #[allow(clippy::cast_precision_loss)] // counts of ticks
     fn row(&self, point: &Point, values: &[i64], sets: u32) -> Row {
-        let total = f64::from(point.cpus) * f64::from(RUN_TICKS) * f64::from(sets);
-        let (cpu_ticks, by_cpus) = (values[0], &values[1..]);
+        let a_percent = f64::from(point.cpus) * f64::from(RUN_TICKS) / 100.0;
+        let (cpu_ticks, squares, by_cpus) = (values[0], values[1], &values[2..]);
         let wasteful: i64 = by_cpus.iter().sum();
         let part = |ticks: i64| 100.0 * ticks as f64 / (wasteful as f64).max(1.0);
         let of = |cpus: usize| by_cpus.get(cpus).copied().unwrap_or(0);
@@ -155,12 +156,21 @@ impl Idle {
         {
             row = row.at("interarrival_ticks", mean_ticks);
         }
-        row.with("idle_percent", 100.0 * cpu_ticks as f64 / total)
+        row.with("idle_percent", cpu_ticks as f64 / f64::from(sets) / a_percent)
+            .with("idle_deviation", deviation(cpu_ticks, squares, sets) / a_percent)
             .with("one_idle_percent", part(of(1)))
             .with("two_idle_percent", part(of(2)))
             .with("three_idle_percent", part(of(3)))
             .with("more_idle_percent", part(by_cpus.iter().skip(4).sum()))
     }
+}
+
+/// The standard deviation of `sets` numbers, by their sum and that of their squares; 0 of one.
+#[allow(clippy::cast_precision_loss)] // a variance of counts below 2^53
+fn deviation(sum: i64, squares: i64, sets: u32) -> f64 {
+    let (sum, squares, sets) = (i128::from(sum), i128::from(squares), i128::from(sets));
+    let spread = (squares * sets - sum * sum) as f64;
+    libm::sqrt(spread / (sets * (sets - 1).max(1)) as f64)
 }
 
 fn is_of(row: &Row, policy: &str, scenario: &str) -> bool {
@@ -170,11 +180,14 @@ fn is_of(row: &Row, policy: &str, scenario: &str) -> bool {
 /// A curve a number of cpus: the idling over the coordinate `x`.
 fn by_cpus(rows: &[Row], (policy, scenario): (&str, &str), x: &str) -> Vec<Series> {
     let curve = |cpus: u32| {
-        let points = rows
-            .iter()
-            .filter(|row| is_of(row, policy, scenario) && *row.place("cpus") == cpus.into())
-            .map(|row| (row.place(x).number(), row.value("idle_percent")));
-        Series::new(format!("{cpus} cpus"), points.collect()).marked()
+        let own = || {
+            let own =
+                |row: &&Row| is_of(row, policy, scenario) && *row.place("cpus") == cpus.into();
+            rows.iter().filter(own)
+        };
+        let points = own().map(|row| (row.place(x).number(), row.value("idle_percent")));
+        let spread = own().filter_map(|row| row.measured("idle_deviation"));
+        Series::new(format!("{cpus} cpus"), points.collect()).spread(spread.collect()).marked()
     };
     CPUS.iter().map(|&cpus| curve(cpus)).collect()
 }
@@ -239,4 +252,17 @@ pub(super) fn near_the_cpus(
         MORE.into_iter().map(move |more| Point { policy: policy.into(), scenario, cpus, more })
     };
     CPUS.into_iter().flat_map(points)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deviations_are_those_of_samples() {
+        // 1, 2, 3, 4: (2.25 + 0.25 + 0.25 + 2.25) / 3.
+        assert!((deviation(10, 30, 4) - libm::sqrt(5.0 / 3.0)).abs() < 1e-12);
+        assert!((deviation(30_000_000, 300_000_000_000_000, 3)).abs() < 1e-12, "all alike");
+        assert!((deviation(7, 49, 1)).abs() < 1e-12, "one tells none");
+    }
 }

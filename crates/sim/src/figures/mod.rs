@@ -270,8 +270,12 @@ impl Row {
     /// When the row has none of that name.
     #[must_use]
     pub fn value(&self, name: &str) -> f64 {
-        let found = self.measures.iter().find(|(key, _)| key == name);
-        found.unwrap_or_else(|| panic!("no measure is called {name}")).1
+        self.measured(name).unwrap_or_else(|| panic!("no measure is called {name}"))
+    }
+
+    /// The measure called `name`, if there is one: files of before may lack it.
+    fn measured(&self, name: &str) -> Option<f64> {
+        self.measures.iter().find(|(key, _)| key == name).map(|(_, value)| *value)
     }
 
     /// The coordinate called `name`.

@@ -1,8 +1,11 @@
 //! One HTML page with all pictures of a directory, what the papers print beside what we measured,
 //! and why they differ where they do.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
+
+use serde::Deserialize;
 
 use super::agreement::{Comparison, comparisons};
 use super::{Figure, FigureError, REGISTRY, Report, files};
@@ -18,7 +21,38 @@ pub fn write_page(directory: &Path) -> Result<(), FigureError> {
     for (figure, report) in &figures {
         files::draw(figure, &*(figure.study)(), report, directory)?;
     }
-    files::replace(&directory.join("index.html"), &page(&figures))
+    files::replace(&directory.join("index.html"), &page(&figures, &stamps(directory)))
+}
+
+/// Where a figure comes from, as `cargo xtask figures` notes it.
+#[derive(Deserialize)]
+struct Stamp {
+    commit: String,
+    processor: String,
+    cpu_seconds: f64,
+}
+
+/// By figure; nothing where nobody keeps stamps.
+type Stamps = BTreeMap<String, Stamp>;
+
+fn stamps(directory: &Path) -> Stamps {
+    let text = std::fs::read_to_string(directory.join("stamps.json"));
+    text.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+}
+
+/// Of which commit the figure is.
+fn origin(name: &str, stamps: &Stamps) -> Option<String> {
+    if stamps.is_empty() {
+        return None;
+    }
+    Some(match stamps.get(name) {
+        Some(Stamp { commit, processor, cpu_seconds }) => {
+            let (commit, processor) =
+                (escape(commit.get(..10).unwrap_or(commit)), escape(processor));
+            format!("Of commit {commit}: {cpu_seconds:.1} s of one {processor}.")
+        }
+        None => "Of a commit before figures were stamped.".to_string(),
+    })
 }
 
 const STYLE: &str = "\
@@ -32,7 +66,7 @@ td.number { text-align: right; font-variant-numeric: tabular-nums }
 p { max-width: 60rem } .source { color: #666 }
 ";
 
-fn page(figures: &[(&Figure, Report)]) -> String {
+fn page(figures: &[(&Figure, Report)], stamps: &Stamps) -> String {
     let mut out = String::from("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
     out += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
     out += "<title>The papers' figures, reproduced</title>\n";
@@ -41,7 +75,12 @@ fn page(figures: &[(&Figure, Report)]) -> String {
     out += "<p>Every figure is computed by <code>prorata figure NAME</code> with the policies of the \
             library; the errors of WRR, WFQ and SFQ in closed forms, which tests hold to be equal to \
             the policies' decisions. Red in a picture is what the paper prints. Errors are \
-            in quanta: positive is ahead of the ideal, negative behind it.</p>\n";
+            in quanta: positive is ahead of the ideal, negative behind it.";
+    if !stamps.is_empty() {
+        out += " Each figure tells of which commit it is; <code>cargo xtask figures</code> tells what has \
+                changed since then.";
+    }
+    out += "</p>\n";
     summary(&mut out, figures);
     out += "<ul>\n";
     for (figure, _) in figures {
@@ -50,7 +89,7 @@ fn page(figures: &[(&Figure, Report)]) -> String {
     }
     out += "</ul>\n";
     for (figure, report) in figures {
-        section(&mut out, figure, report);
+        section(&mut out, figure, report, origin(figure.name, stamps));
     }
     out += "</html>\n";
     out
@@ -69,7 +108,7 @@ fn summary(out: &mut String, figures: &[(&Figure, Report)]) {
     *out += "</table>\n";
 }
 
-fn section(out: &mut String, figure: &Figure, report: &Report) {
+fn section(out: &mut String, figure: &Figure, report: &Report, origin: Option<String>) {
     let (name, title, source) = (figure.name, escape(figure.title), escape(figure.source));
     let _ = writeln!(out, "<h2 id=\"{name}\">{title}</h2>\n<p class=\"source\">{source}.");
     let Report { sets, seed, .. } = report;
@@ -85,6 +124,9 @@ fn section(out: &mut String, figure: &Figure, report: &Report) {
     }
     if report.decisions > 0 {
         let _ = writeln!(out, "{} decisions.", grouped(report.decisions));
+    }
+    if let Some(origin) = origin {
+        let _ = writeln!(out, "{origin}");
     }
     let _ = writeln!(out, "<a href=\"{name}.csv\">CSV</a>, <a href=\"{name}.json\">JSON</a></p>");
     let _ = writeln!(out, "<p><img src=\"{name}.svg\" alt=\"{title}\"></p>");
@@ -138,7 +180,8 @@ mod tests {
         };
         let figures: Vec<(&Figure, Report)> = REGISTRY.iter().filter_map(read).collect();
         let text = std::fs::read_to_string(golden.join("index.html")).expect("text");
-        assert!(page(&figures) == text, "`prorata figure dfs-8 --output figures` writes it anew");
+        let page = page(&figures, &stamps(&golden));
+        assert!(page == text, "`prorata figure --page --output figures` writes it anew");
     }
 
     #[test]
@@ -153,10 +196,24 @@ mod tests {
             rows: Vec::new(),
         };
         for figure in REGISTRY {
-            let text = page(&[(figure, report(figure))]);
+            let text = page(&[(figure, report(figure))], &Stamps::new());
             let is_cost = ["gr3-12", "gr3-13", "vtrr-3", "gdq-3"].contains(&figure.name);
             assert_eq!(text.contains("The least of 20 rounds"), is_cost, "{}", figure.name);
             assert_eq!(text.contains("20 random sets"), !is_cost, "{}", figure.name);
         }
+    }
+
+    #[test]
+    fn who_keeps_stamps_is_told_which_figures_have_none() {
+        let stamp = |commit: &str| Stamp {
+            commit: commit.to_string(),
+            processor: "A & B".to_string(),
+            cpu_seconds: 2.25,
+        };
+        let stamps = Stamps::from([("dfs-4".to_string(), stamp("0123456789abcdef"))]);
+        let known = origin("dfs-4", &stamps);
+        assert_eq!(known.as_deref(), Some("Of commit 0123456789: 2.2 s of one A &amp; B."));
+        assert!(origin("dfs-5", &stamps).is_some_and(|text| text.contains("before")));
+        assert_eq!(origin("dfs-5", &Stamps::new()), None);
     }
 }
