@@ -20,8 +20,13 @@ const TOTALS: [u32; 8] = [256, 512, 768, 1024, 1280, 1536, 1792, 2048];
 const COMBINATIONS: usize = TASKS.len() * TOTALS.len();
 
 /// The study.
-pub(super) struct Average {
-    pub(super) contenders: Cow<'static, [Contender]>,
+struct Average {
+    contenders: Cow<'static, [Contender]>,
+}
+
+/// The study of `contenders`.
+pub(super) fn study(contenders: &'static [Contender]) -> Box<dyn Study> {
+    Box::new(Average { contenders: contenders.into() })
 }
 
 impl Average {

@@ -15,6 +15,15 @@ use super::sweep::thread_cpu_time;
 use super::{Row, Study, Tally, Unfit, sets};
 use crate::plot::{Axis, Lines, Picture, Series, lines};
 
+/// What is said of every figure that measures time.
+macro_rules! measured {
+    () => {
+        "A measurement: it depends on the machine, and no two runs agree in the last digits; all \
+         policies take turns, round by round, and the least time of all rounds counts. "
+    };
+}
+pub(super) use measured;
+
 /// Rounds of measurements.
 pub(super) const ROUNDS: u32 = 20;
 const QUANTUM_NS: Nanos = 1_000_000;
@@ -66,12 +75,21 @@ impl Curve {
 }
 
 /// A cost figure.
-pub(super) struct Costs {
-    pub(super) curves: Cow<'static, [Curve]>,
+struct Costs {
+    curves: Cow<'static, [Curve]>,
     /// Numbers of tasks.
-    pub(super) tasks: &'static [u32],
+    tasks: &'static [u32],
     /// Weights are random from 1 to this.
-    pub(super) most_weight: u32,
+    most_weight: u32,
+}
+
+/// The study of `curves`.
+pub(super) fn study(
+    curves: &'static [Curve],
+    tasks: &'static [u32],
+    most_weight: u32,
+) -> Box<dyn Study> {
+    Box::new(Costs { curves: curves.into(), tasks, most_weight })
 }
 
 /// A call to a policy.

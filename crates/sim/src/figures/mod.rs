@@ -1,4 +1,4 @@
-//! The papers' figures, one file each, and the registry that names them.
+//! The papers' figures, one file a paper, and the registry that names them.
 //!
 //! A figure is a [`Study`]: points of a grid, an experiment with one random set at one point, and
 //! how the results of many sets merge. [`sweep`] runs it: in parallel, resumable, with the same
@@ -24,6 +24,7 @@ mod encoders;
 mod files;
 mod idle;
 mod page;
+mod searches;
 mod sets;
 mod skewed;
 mod sweep;
@@ -32,39 +33,12 @@ mod timeline;
 mod web_servers;
 mod who_runs;
 
-mod dfs_3;
-mod dfs_4;
-mod dfs_5;
+mod dfs;
 mod dfs_8;
-mod dfs_fa;
 mod gdq_2;
 mod gdq_3;
-mod gr3_10;
-mod gr3_11;
-mod gr3_12;
-mod gr3_13;
-mod gr3_14;
-mod gr3_15;
-mod gr3_16;
-mod gr3_17;
-mod gr3_18;
-mod gr3_19;
-mod gr3_4;
-mod gr3_5;
-mod gr3_6;
-mod gr3_7;
-mod gr3_8;
-mod gr3_9;
-mod gr3_skew50;
-mod vtrr_1;
-mod vtrr_2;
-mod vtrr_3;
-mod vtrr_4;
-mod vtrr_5;
-mod vtrr_6;
-mod vtrr_7;
-mod vtrr_8;
-mod vtrr_9;
+mod gr3;
+mod vtrr;
 
 pub use agreement::agreement;
 pub use files::{csv, object, stored};
@@ -74,39 +48,39 @@ pub use sweep::{Part, Plan, Request, produce};
 /// Every figure, in the order in which they are listed to users.
 #[rustfmt::skip] // one line each
 pub const REGISTRY: &[Figure] = &[
-    gr3_4::FIGURE,
-    gr3_5::FIGURE,
-    gr3_6::FIGURE,
-    gr3_7::FIGURE,
-    gr3_8::FIGURE,
-    gr3_9::FIGURE,
-    gr3_10::FIGURE,
-    gr3_11::FIGURE,
-    gr3_skew50::FIGURE,
-    gr3_12::FIGURE,
-    gr3_13::FIGURE,
-    gr3_14::FIGURE,
-    gr3_15::FIGURE,
-    gr3_16::FIGURE,
-    gr3_17::FIGURE,
-    gr3_18::FIGURE,
-    gr3_19::FIGURE,
-    vtrr_1::FIGURE,
-    vtrr_2::FIGURE,
-    vtrr_3::FIGURE,
-    vtrr_4::FIGURE,
-    vtrr_5::FIGURE,
-    vtrr_6::FIGURE,
-    vtrr_7::FIGURE,
-    vtrr_8::FIGURE,
-    vtrr_9::FIGURE,
+    gr3::FIGURE_4,
+    gr3::FIGURE_5,
+    gr3::FIGURE_6,
+    gr3::FIGURE_7,
+    gr3::FIGURE_8,
+    gr3::FIGURE_9,
+    gr3::FIGURE_10,
+    gr3::FIGURE_11,
+    gr3::SKEW_50,
+    gr3::FIGURE_12,
+    gr3::FIGURE_13,
+    gr3::FIGURE_14,
+    gr3::FIGURE_15,
+    gr3::FIGURE_16,
+    gr3::FIGURE_17,
+    gr3::FIGURE_18,
+    gr3::FIGURE_19,
+    vtrr::FIGURE_1,
+    vtrr::FIGURE_2,
+    vtrr::FIGURE_3,
+    vtrr::FIGURE_4,
+    vtrr::FIGURE_5,
+    vtrr::FIGURE_6,
+    vtrr::FIGURE_7,
+    vtrr::FIGURE_8,
+    vtrr::FIGURE_9,
     gdq_2::FIGURE,
     gdq_3::FIGURE,
-    dfs_3::FIGURE,
-    dfs_4::FIGURE,
-    dfs_5::FIGURE,
+    dfs::FIGURE_3,
+    dfs::FIGURE_4,
+    dfs::FIGURE_5,
     dfs_8::FIGURE,
-    dfs_fa::FIGURE,
+    dfs::FA,
 ];
 
 /// The figure called `name`.

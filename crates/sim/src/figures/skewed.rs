@@ -18,11 +18,16 @@ const TASKS: [u32; 9] = [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
 const TOTALS: [u32; 5] = [16384, 32768, 65536, 131_072, 262_144];
 
 /// The study.
-pub(super) struct Skewed {
-    pub(super) contenders: Cow<'static, [Contender]>,
-    pub(super) cpus: usize,
+struct Skewed {
+    contenders: Cow<'static, [Contender]>,
+    cpus: usize,
     /// The first task has one part in so many of the weight.
-    pub(super) part: u32,
+    part: u32,
+}
+
+/// The study of `contenders`.
+pub(super) fn study(contenders: &'static [Contender], cpus: usize, part: u32) -> Box<dyn Study> {
+    Box::new(Skewed { contenders: contenders.into(), cpus, part })
 }
 
 struct Point<'s> {

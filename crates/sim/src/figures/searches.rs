@@ -1,31 +1,19 @@
-//! GR3, figure 11.
+//! The study of GR3, figure 11: how many tasks GR3MP looks at until it finds one that is not running.
 
 use prorata::Setup;
 use prorata::policies::gr3::Gr3;
 
 use super::cycle::{self, QUANTUM_NS};
-use super::skewed::{self, COMBINATIONS, SETS, worst};
-use super::{Figure, Row, Study, Tally};
+use super::skewed::{self, COMBINATIONS, worst};
+use super::{Row, Study, Tally};
 use crate::plot::{Picture, Surfaces, surfaces};
-
-pub(super) const FIGURE: Figure = Figure {
-    name: "gr3-11",
-    title: "Choices of GR3MP until it finds a task that is not running, on 8 cpus",
-    source: "GR3 (USENIX 2005), figure 11",
-    sets: SETS,
-    remarks: "One task has a tenth of the total weight and is first in the list; the others have \
-              uniform random weights, scaled to the rest, rounded to whole numbers of at least 1, \
-              with the exact sum. The most choices that one pick took until it found a task that \
-              was not running on another cpu. The paper saw at most seven; in ten sets a \
-              combination there are six, in 2500 seven.",
-    study: || Box::new(Searches),
-};
 
 /// The most choices that the paper saw.
 const PRINTED: f64 = 7.0;
 const CPUS: usize = 8;
 
-struct Searches;
+/// The study.
+pub(super) struct Searches;
 
 impl Study for Searches {
     fn points(&self) -> usize {
