@@ -19,6 +19,7 @@ mod groups;
 mod hogs;
 mod hostile;
 mod ideal;
+mod lmbench;
 mod loads;
 mod miscreant;
 mod mixes;
@@ -63,6 +64,8 @@ pub(crate) enum Guest {
     Loads(loads::Args),
     /// Measures what schedulers cost.
     Cost(cost::Args),
+    /// Measures what lmbench measures of schedulers.
+    Lmbench(lmbench::Args),
     /// Disturbs workers at random while a policy schedules them.
     Stress(stress::StressArgs),
     /// Works until it is killed.
@@ -101,6 +104,7 @@ impl Guest {
             Guest::Apps(args) => args.execute(),
             Guest::Loads(args) => args.execute(),
             Guest::Cost(args) => args.execute(),
+            Guest::Lmbench(args) => args.execute(),
             Guest::Stress(args) => args.execute(),
             Guest::Worker(args) => args.execute(),
             Guest::Hostile(args) => args.execute(),

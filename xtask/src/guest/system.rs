@@ -176,6 +176,11 @@ pub(crate) fn become_user_and_wait(user: Option<u32>) -> ! {
 /// Kills a child and waits for its end.
 pub(crate) fn kill_and_wait(pid: u32) -> Result<()> {
     signal(pid, libc::SIGKILL)?;
+    wait(pid)
+}
+
+/// Waits for the end of a child.
+pub(crate) fn wait(pid: u32) -> Result<()> {
     // SAFETY: the call may leave the status out.
     let result = unsafe { libc::waitpid(pid.cast_signed(), std::ptr::null_mut(), 0) };
     check(result.min(0)).with_context(|| format!("{pid} is no child"))

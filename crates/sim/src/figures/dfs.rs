@@ -1,5 +1,5 @@
-//! DFS (RTAS 2001): figures 3 to 5, and DFS-FA in their scenarios. What stands behind them is in the modules of
-//! their studies.
+//! DFS (RTAS 2001): figures 3 to 5, and DFS-FA in their scenarios. What stands behind them is in the modules
+//! of their studies.
 
 use super::idle::{
     CPUS, DFS, DFS_PRINTED, Idle, Point, SETS, idle_panel, near_the_cpus, together_panel,
