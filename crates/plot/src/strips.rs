@@ -16,13 +16,15 @@ pub struct Strips {
     pub runs: Vec<(usize, f64, f64)>,
 }
 
-/// Draws panels of strips, one in a row.
+/// Draws panels of strips over the same time, one in a row.
 ///
 /// # Errors
 /// When the drawing library cannot draw it.
 pub fn strips(title: &str, panels: &[Strips]) -> Picture {
+    let ends = panels.iter().flat_map(|panel| &panel.runs).map(|run| run.2);
+    let end = ends.fold(0.0, f64::max);
     document(title, panels, 1, (900, 260), |area, panel| {
-        panel.draw(area).map_err(|error| error.to_string())
+        panel.draw(area, end).map_err(|error| error.to_string())
     })
 }
 
@@ -31,8 +33,8 @@ impl Strips {
     fn draw<'a>(
         &self,
         area: &Area<'a>,
+        end: f64,
     ) -> Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>> {
-        let end = self.runs.iter().map(|run| run.2).fold(0.0, f64::max);
         let tasks = self.tasks.len();
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, ("sans-serif", 17))

@@ -56,7 +56,7 @@ fn the_registry_has_every_figure_of_the_papers() {
     let gr3 = (4..=19).map(|n| format!("gr3-{n}"));
     let vtrr = (1..=9).map(|n| format!("vtrr-{n}"));
     let dfs = [3, 4, 5, 8].map(|n| format!("dfs-{n}"));
-    let others = ["gr3-skew50", "gdq-2", "gdq-3", "dfs-fa"].map(String::from);
+    let others = ["gr3-skew50", "gdq-2", "gdq-3", "gdq-4", "gdq-5", "dfs-fa"].map(String::from);
     for name in gr3.chain(vtrr).chain(dfs).chain(others) {
         assert!(names.contains(name.as_str()), "{name} is missing");
     }

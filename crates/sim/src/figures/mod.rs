@@ -35,8 +35,9 @@ mod who_runs;
 
 mod dfs;
 mod dfs_8;
+mod gdq;
 mod gdq_2;
-mod gdq_3;
+mod gdq_example;
 mod gr3;
 mod vtrr;
 
@@ -75,7 +76,9 @@ pub const REGISTRY: &[Figure] = &[
     vtrr::FIGURE_8,
     vtrr::FIGURE_9,
     gdq_2::FIGURE,
-    gdq_3::FIGURE,
+    gdq::FIGURE_3,
+    gdq::FIGURE_4,
+    gdq::FIGURE_5,
     dfs::FIGURE_3,
     dfs::FIGURE_4,
     dfs::FIGURE_5,
