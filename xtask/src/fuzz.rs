@@ -1,9 +1,10 @@
 //! `cargo xtask fuzz`: every parser of the simulator and of the command line fed with garbage, for minutes,
 //! on one thread. The targets are in `crates/sim/tests/fuzz` and `crates/cli/src/fuzz.rs`.
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::shell;
 
@@ -21,9 +22,9 @@ pub(crate) struct Args {
     /// Only this one: toml, json, perf, sweep, policy, duration, recording, weights, cpus, job, arguments.
     #[arg(long, value_name = "NAME")]
     target: Option<String>,
-    /// The first seed.
-    #[arg(long, default_value_t = 0, value_name = "SEED")]
-    from: u64,
+    /// Where it is written how far each target has come; it goes on from there.
+    #[arg(long, default_value = "target/fuzz", value_name = "DIRECTORY")]
+    progress: PathBuf,
     /// Only what this seed makes of the target, which is shown.
     #[arg(long, requires = "target")]
     seed: Option<u64>,
@@ -36,12 +37,15 @@ impl Args {
             None => PROGRAMS.iter().map(|program| program.2).sum(),
         };
         let seconds = self.minutes * 60 / targets;
+        let progress = std::path::absolute(&self.progress)
+            .with_context(|| format!("no such place: {}", self.progress.display()))?;
+        std::fs::create_dir_all(&progress)
+            .with_context(|| format!("cannot make {}", progress.display()))?;
         for (program, test, _) in PROGRAMS {
             let mut run = Command::new("cargo");
             run.current_dir(shell::workspace()).arg("test").args(program);
             run.args(["--", "--ignored", "--exact", "--nocapture", test]);
-            run.env("PRORATA_SECONDS", seconds.to_string())
-                .env("PRORATA_FROM", self.from.to_string());
+            run.env("PRORATA_SECONDS", seconds.to_string()).env("PRORATA_CAMPAIGN", &progress);
             run.envs(self.target.iter().map(|target| ("PRORATA_TARGET", target)));
             run.envs(self.seed.map(|seed| ("PRORATA_SEED", seed.to_string())));
             shell::run(&mut run)?;
