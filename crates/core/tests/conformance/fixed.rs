@@ -1,7 +1,7 @@
 //! Fixed sets: the model of the theorems. Whole quanta, all cpus in step.
 
 use prorata::ideal::FixedErrors;
-use prorata::policies::{self, Entry, Options, REGISTRY, Ratio};
+use prorata::policies::{self, Bound, Entry, FixedSet, Options, REGISTRY, Ratio};
 use prorata::{Policy, Setup, TaskId, Weight};
 
 use crate::common::{QUANTUM_NS, weight};
@@ -180,6 +180,27 @@ fn random_sets() {
             check(entry, cpus, &numbers, quanta(&numbers, 3000));
         }
     });
+}
+
+/// What its entry says of equal weights, and does not claim, since it is so of no others.
+#[test]
+fn round_robin_keeps_equal_tasks_within_a_quantum() {
+    fn part(set: &FixedSet<'_>, sign: i128) -> Ratio {
+        let count = set.weights.len() as i128;
+        Ratio { numerator: sign * (count - 1), denominator: count }
+    }
+    let entry = *policies::find("round-robin").expect("it is registered");
+    let bound = Bound {
+        lower: Some(|set, _| part(set, -1)),
+        upper: Some(|set, _| part(set, 1)),
+        ..entry.bound
+    };
+    let entry = Entry { bound, ..entry };
+    for cpus in 1..=8 {
+        for count in [cpus + 1, 2 * cpus, 3 * cpus + 1, 61] {
+            check(&entry, cpus, &vec![7; count], 500);
+        }
+    }
 }
 
 /// EEVDF keeps within ±1 if a new task's first slice is a whole one …
