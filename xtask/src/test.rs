@@ -24,6 +24,16 @@ impl Args {
         step("the figures' ages", figures::tell)?;
         let lints = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
         step("lints", || cargo(&lints))?;
+        let alone = [
+            "clippy",
+            "--package",
+            "prorata-cli",
+            "--no-default-features",
+            "--",
+            "--deny",
+            "warnings",
+        ];
+        step("lints without the simulator", || cargo(&alone))?;
         step("no_std", no_std::check)?;
         step("tests", || cargo(&["test", "--workspace"]))?;
         step("Python", python::check)?;

@@ -6,12 +6,18 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod commands;
-#[cfg(test)]
+#[cfg(all(test, feature = "simulate"))]
 mod fuzz;
 
 /// Every task gets the share of the CPU that its weight gives it, exactly and cheaply.
 #[derive(Parser)]
 #[command(name = "prorata", version, max_term_width = 100)]
+#[cfg_attr(
+    not(feature = "simulate"),
+    command(
+        after_help = "Built without the simulator: build without --no-default-features for it."
+    )
+)]
 struct Cli {
     #[command(subcommand)]
     command: commands::Command,

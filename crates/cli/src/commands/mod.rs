@@ -7,19 +7,27 @@ use anyhow::Context as _;
 use clap::Subcommand;
 
 mod attach;
+#[cfg(feature = "simulate")]
 mod compare;
+#[cfg(feature = "simulate")]
 mod explain;
+#[cfg(feature = "simulate")]
 mod figure;
 mod policies;
+#[cfg(feature = "simulate")]
 mod progress;
 mod run;
+#[cfg(feature = "simulate")]
 mod simulate;
+#[cfg(feature = "simulate")]
 mod sweep;
+#[cfg(feature = "simulate")]
 mod verify;
+#[cfg(feature = "simulate")]
 mod workload;
 
 /// What is fed with garbage.
-#[cfg(test)]
+#[cfg(all(test, feature = "simulate"))]
 pub(crate) mod fuzzed {
     pub(crate) use super::run::parse_cpus as cpus;
     pub(crate) use super::simulate::parse_weights as weights;
@@ -28,22 +36,31 @@ pub(crate) mod fuzzed {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run one workload under several policies in simulation and show them side by side.
-    Compare(compare::Args),
-    /// Say what each task and cgroup of a workload is due, and why.
-    Explain(explain::Args),
-    /// Compute and draw the papers' figures, beside what the papers print.
-    Figure(figure::Args),
     /// Run commands that share cpus by weight.
     Run(run::Args),
     /// Let running processes share cpus by weight.
     Attach(attach::Args),
     /// List the policies: paper, bound, cost, where they run.
     Policies(policies::Args),
+    #[cfg(feature = "simulate")]
+    #[command(flatten)]
+    Simulation(Simulation),
+}
+
+/// What needs the simulator.
+#[cfg(feature = "simulate")]
+#[derive(Subcommand)]
+pub(crate) enum Simulation {
     /// Run tasks under a policy in simulation: who runs when, and what each gets.
     Simulate(simulate::Args),
+    /// Run one workload under several policies in simulation and show them side by side.
+    Compare(compare::Args),
     /// Run a workload over a grid of its keys, policies and seeds, with confidence intervals.
     Sweep(sweep::Args),
+    /// Say what each task and cgroup of a workload is due, and why.
+    Explain(explain::Args),
+    /// Compute and draw the papers' figures, beside what the papers print.
+    Figure(figure::Args),
     /// Compare the kernel's recorded decisions with the policy's.
     Verify(verify::Args),
 }
@@ -52,15 +69,25 @@ impl Command {
     /// Does what the user asked for. An error is bad input or a failed environment: exit code 2.
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
-            Command::Compare(args) => args.execute(),
-            Command::Explain(args) => args.execute(),
-            Command::Figure(args) => args.execute(),
             Command::Run(args) => args.execute(),
             Command::Attach(args) => args.execute(),
             Command::Policies(args) => args.execute(),
-            Command::Simulate(args) => args.execute(),
-            Command::Sweep(args) => args.execute(),
-            Command::Verify(args) => args.execute(),
+            #[cfg(feature = "simulate")]
+            Command::Simulation(simulation) => simulation.execute(),
+        }
+    }
+}
+
+#[cfg(feature = "simulate")]
+impl Simulation {
+    fn execute(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Simulation::Simulate(args) => args.execute(),
+            Simulation::Compare(args) => args.execute(),
+            Simulation::Sweep(args) => args.execute(),
+            Simulation::Explain(args) => args.execute(),
+            Simulation::Figure(args) => args.execute(),
+            Simulation::Verify(args) => args.execute(),
         }
     }
 }
