@@ -1,6 +1,6 @@
-//! What lmbench measures of a scheduler, as DFS's table 2 has it: a system call, `fork`, `exec`, and switches in
-//! a ring of processes which hand a token on and sum up an array each. These are its measures, not its code. In a
-//! machine of one cpu whose time is executed instructions an instruction takes 1 ns.
+//! What lmbench measures of a scheduler, as DFS's table 2 has it: a system call, `fork`, `exec`, and
+//! switches in a ring of processes which hand a token on and sum up an array each. These are its measures,
+//! not its code. In a machine of one cpu whose time is executed instructions an instruction takes 1 ns.
 
 use std::ffi::CStr;
 use std::hint::black_box;
@@ -139,8 +139,8 @@ impl Station {
     }
 }
 
-/// What it takes from station to station; with one, who sends the token to itself and never sleeps, what is no
-/// switch.
+/// What it takes from station to station. With one, who sends the token to itself and never sleeps, that is
+/// no switch.
 fn ring(processes: usize, kb: usize) -> Result<f64> {
     let (mut hears, mut says): (Vec<_>, Vec<_>) =
         (0..processes).map(|_| pipe()).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();

@@ -1,5 +1,5 @@
-//! The study of GDQ's worked example (A.2): which group each cpu serves, and which tasks of the largest group it
-//! runs.
+//! The study of GDQ's worked example (A.2): which group each cpu serves, and which tasks of the largest
+//! group it runs.
 
 use super::timeline::Scene;
 use super::{Row, Study, Tally};
