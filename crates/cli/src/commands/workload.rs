@@ -83,7 +83,7 @@ impl Form {
     pub(crate) fn there(self, path: &Path) -> anyhow::Result<Form> {
         ensure!(
             self != Form::Parquet || export::HAS_PARQUET,
-            "{}: this prorata was built without Parquet: write .csv, or build it with --features parquet",
+            "{}: this prorata was built without Parquet: write .csv, or build it with its default features",
             path.display()
         );
         Ok(self)
