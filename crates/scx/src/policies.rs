@@ -31,7 +31,7 @@ pub(crate) trait Loaded {
     /// The memory that it shares with us.
     fn memory(&self) -> Memory<'_>;
 
-    /// The cpus that it schedules.
+    /// The cpus that it began with.
     fn cpus(&self) -> u32;
 
     /// Sets the weight of a task or, if it is [`KEEP`], only reads it, for whoever connected the

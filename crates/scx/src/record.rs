@@ -6,8 +6,8 @@
 //! prorata-record 1 policy gr3:sleepers=turns cpus 2 quantum_ns 5000000
 //! ```
 //!
-//! The policy is what `--policy` said, with all its options. When the kernel has unloaded the scheduler
-//! for cpus that came or went, a line says how many there are now, and everything begins anew.
+//! The policy is what `--policy` said, with all its options. When cpus have come or gone, a line says how
+//! many there are now, and the policy begins anew.
 //!
 //! Each other line is a time in ns, a verb of the policy contract, and its arguments (tasks are
 //! numbers that are used again after `remove`):
@@ -23,7 +23,9 @@
 //! | `T charge TASK CHARGED_NS USED_NS` | the end of a run: what the policy was told, and really |
 //! | `T paid TASK USED_NS` | the end of a run for turns that were charged before, on other cpus |
 //! | `T away TASK rescue`, `T away TASK confined` | the task runs a quantum outside the policy |
-//! | `T reload CPUS` | the scheduler was loaded again, and knows no tasks |
+//! | `T away TASK cpus` | it was running when cpus came or went, and goes on outside the policy |
+//! | `T cpus CPUS` | cpus came or went; the policy knows no tasks |
+//! | `T reload CPUS` | the scheduler was loaded again; the policy knows no tasks |
 //! | `T return TASK BLOCKED USED_NS` | that is over; BLOCKED is 1 if the task blocked |
 
 use std::fs::File;
@@ -35,8 +37,8 @@ use std::thread::{self, JoinHandle};
 use anyhow::{Context, Result, bail};
 
 use crate::bpf_intf::{
-    away_AWAY_RESCUE, event, event_kind_EVENT_ADD, event_kind_EVENT_AWAY, event_kind_EVENT_BLOCK,
-    event_kind_EVENT_CHARGE, event_kind_EVENT_INTERRUPT, event_kind_EVENT_PAID,
+    away_AWAY_CPUS, away_AWAY_RESCUE, event, event_kind_EVENT_ADD, event_kind_EVENT_AWAY, event_kind_EVENT_BLOCK,
+    event_kind_EVENT_CHARGE, event_kind_EVENT_CPUS, event_kind_EVENT_INTERRUPT, event_kind_EVENT_PAID,
     event_kind_EVENT_PICK, event_kind_EVENT_REMOVE, event_kind_EVENT_RETURN, event_kind_EVENT_WAKE,
     event_kind_EVENT_WEIGHT,
 };
@@ -150,9 +152,13 @@ fn write_event(out: &mut impl Write, event: &event) -> io::Result<()> {
         event_kind_EVENT_AWAY if value == u64::from(away_AWAY_RESCUE) => {
             writeln!(out, "{now_ns} away {task} rescue")
         }
+        event_kind_EVENT_AWAY if value == u64::from(away_AWAY_CPUS) => {
+            writeln!(out, "{now_ns} away {task} cpus")
+        }
         event_kind_EVENT_AWAY => writeln!(out, "{now_ns} away {task} confined"),
         event_kind_EVENT_RETURN => writeln!(out, "{now_ns} return {task} {value} {extra}"),
         event_kind_EVENT_PAID => writeln!(out, "{now_ns} paid {task} {extra}"),
+        event_kind_EVENT_CPUS => writeln!(out, "{now_ns} cpus {value}"),
         other => unreachable!("the scheduler records no event of kind {other}"),
     }
 }

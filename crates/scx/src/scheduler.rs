@@ -15,7 +15,7 @@ use scx_utils::{
 
 use super::skel::{BpfSkel, BpfSkelBuilder};
 use crate::bpf_intf::weight_call;
-use crate::cpus::Cpus;
+use crate::cpus;
 use crate::kernel;
 use crate::libbpf;
 use crate::options::{Groups, Options};
@@ -36,7 +36,7 @@ impl<'a> Scheduler<'a> {
         heritage: Option<&Heritage>,
         object: &'a mut MaybeUninit<OpenObject>,
     ) -> Result<Scheduler<'a>> {
-        let cpus = Cpus::online()?;
+        let cpus_end = cpus::end()?;
         libbpf::listen(options.verbose);
         let builder = BpfSkelBuilder::default();
         let mut skel = scx_ops_open!(builder, object, prorata_ops, None)
@@ -51,8 +51,7 @@ impl<'a> Scheduler<'a> {
         constants.recording = options.record.is_some();
         constants.cpus_possible = u32::try_from(libbpf_rs::num_possible_cpus()?)?;
         constants.unscheduled_since_ns = heritage.map_or(0, |before| before.unloaded_ns);
-        constants.cpus_in_use = cpus.count();
-        cpus.fill(&mut constants.index_of_cpu, &mut constants.cpu_of_index);
+        constants.cpus_end = cpus_end;
         let ops = skel.struct_ops.prorata_ops_mut();
         if options.groups == Groups::Off {
             ops.cgroup_init = std::ptr::null_mut();
@@ -120,7 +119,7 @@ impl Loaded for Scheduler<'_> {
     }
 
     fn cpus(&self) -> u32 {
-        self.skel.maps.rodata_data.as_ref().expect("the object has constants").cpus_in_use
+        self.skel.maps.bss_data.as_ref().expect("the object has variables").cpus_at_first
     }
 
     fn weight_call(&mut self, mut call: weight_call) -> weight_call {

@@ -4,7 +4,8 @@
 //! and every decision that it took. The events are told to the core library's policy of the same
 //! name, which must decide the same. Quanta outside the policy (tasks rescued, or bound to other
 //! cpus than the one that picked them) are events like any other: what they change is explained,
-//! and they are counted. Where the scheduler was loaded again, a policy begins anew that knows nothing.
+//! and they are counted. Where cpus came or went, or the scheduler was loaded again, a policy begins anew that
+//! knows nothing.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -80,6 +81,7 @@ struct Replay {
     picks: u64,
     paid: u64,
     away: u64,
+    cpu_changes: u64,
     reloads: u64,
 }
 
@@ -106,6 +108,7 @@ impl Replay {
             picks: 0,
             paid: 0,
             away: 0,
+            cpu_changes: 0,
             reloads: 0,
         })
     }
@@ -129,7 +132,15 @@ impl Replay {
             ("charge", [task, charged, used]) => {
                 self.charge(number(task)?, charged.parse()?, used.parse()?)?;
             }
-            ("reload", [cpus]) => self.reload(number(cpus)? as usize)?,
+            ("cpus", [cpus]) => {
+                self.begin_anew(number(cpus)? as usize)?;
+                self.cpu_changes += 1;
+            }
+            ("reload", [cpus]) => {
+                self.begin_anew(number(cpus)? as usize)?;
+                self.reloads += 1;
+            }
+            ("away", [task, "cpus"]) => self.go_on_away(number(task)?)?,
             ("paid", [task, used]) => self.run_paid(number(task)?, used.parse()?)?,
             ("away", [task, _why]) => self.leave(number(task)?)?,
             ("return", [task, blocked, used]) => {
@@ -262,6 +273,16 @@ impl Replay {
         Ok(())
     }
 
+    /// The task was running when cpus came or went: the policy does not know that it does.
+    fn go_on_away(&mut self, task: u32) -> Result<()> {
+        let running = self.task(task, &[State::Blocked])?;
+        ensure!(!running.away, "task {task} was away");
+        running.away = true;
+        self.errors.wake(TaskId(task), self.now_ns);
+        self.away += 1;
+        Ok(())
+    }
+
     fn return_from_away(&mut self, task: u32, blocked: bool, used_ns: Nanos) -> Result<()> {
         let returned = self.task(task, &[State::Blocked])?;
         ensure!(returned.away, "task {task} was not away");
@@ -273,13 +294,12 @@ impl Replay {
         Ok(())
     }
 
-    fn reload(&mut self, cpus: usize) -> Result<()> {
+    fn begin_anew(&mut self, cpus: usize) -> Result<()> {
         self.note_all();
         self.policy = build(&self.spec, cpus, self.quantum_ns)?;
         self.errors = ServiceErrors::new(cpus);
         self.cpus = vec![None; cpus];
         self.tasks.iter_mut().for_each(|task| task.state = State::Unknown);
-        self.reloads += 1;
         Ok(())
     }
 
@@ -306,6 +326,9 @@ impl Replay {
         let most = self.tasks.iter().map(|task| task.worst.1).fold(0.0, f64::max);
         let quanta = |ns: f64| ns / self.quantum_ns as f64;
         println!("{} decisions, all as the policy decides", self.picks);
+        if self.cpu_changes > 0 {
+            println!("cpus came or went {} times", self.cpu_changes);
+        }
         if self.reloads > 0 {
             println!("the scheduler was loaded again {} times", self.reloads);
         }

@@ -157,7 +157,7 @@ global_fn u32 settle_idlers(void)
 {
 	u32 cpu;
 
-	bpf_for(cpu, 0, cpus_in_use) {
+	bpf_for(cpu, 0, cpus_end) {
 		bool idles = is_idle(cpu) && shared->cpu[cpu & (MAX_CPUS - 1)].task == NIL;
 
 		if (shared->idlers > BOUND->idle)

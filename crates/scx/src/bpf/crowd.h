@@ -152,13 +152,13 @@ global_fn u32 run_crowd(u32 cpu, u32 previous, u32 queued)
 	if (!scx_bpf_dsq_move_to_local(CROWD_QUEUE, 0)) {
 		if (!lock())
 			return true;
-		if (runs_crowd(index_of(cpu)))
-			crowd_refuse(index_of(cpu));
+		if (runs_crowd(cpu))
+			crowd_refuse(cpu);
 		unlock();
 		return false;
 	}
 	shared->crowd_coming = 0;
-	shared->cpu[index_of(cpu)].rotates = queued && is_of_crowd(previous);
+	shared->cpu[cpu].rotates = queued && is_of_crowd(previous);
 	slice_ns = crowd_slice_ns(now);
 	slice_begins(cpu, slice_ns);
 	return true;

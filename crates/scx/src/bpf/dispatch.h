@@ -238,8 +238,8 @@ static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, ledger_slice_ns(&slots[id]), 0);
 	if (slots[id].confined && !can_run_on(p, cpu)) {
 		scx_bpf_dispatch_cancel();
-		if (decision >> 32 == VERB_RUN_AWAY || redirect(index_of(cpu), id))
-			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu_of(slots[id].home),
+		if (decision >> 32 == VERB_RUN_AWAY || redirect(cpu, id))
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | slots[id].home,
 					   ledger_slice_ns(&slots[id]), urgency(&slots[id]));
 		return true;
 	}

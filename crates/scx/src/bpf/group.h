@@ -464,6 +464,12 @@ static __always_inline void group_init(u32 cpus)
 	MEMBER(GROUP_MEMBER(GROUP_ROOT))->parent = NIL;
 }
 
+static __always_inline void group_set_cpus(u32 cpus)
+{
+	TREE->cpus = cpus;
+	tree_changed();
+}
+
 /* Unless it is counted already, a task is runnable. */
 policy_fn u32 group_join(u32 task)
 {

@@ -40,12 +40,14 @@ enum event_kind {
 	EVENT_RETURN,		/* ends it; value: 1 if the task blocked; extra: ns used */
 	EVENT_INTERRUPT,	/* the cpu is to stop what it runs */
 	EVENT_PAID,		/* ends a run for turns that were charged before; extra: ns used */
+	EVENT_CPUS,		/* cpus came or went; value: how many there are; no task is known */
 };
 
 /* Why a task runs outside the policy for a quantum. */
 enum away {
 	AWAY_RESCUE = 1,	/* it waited too long */
 	AWAY_CONFINED,		/* it must not run on the cpu that picked it */
+	AWAY_CPUS,		/* it ran when cpus came or went */
 };
 
 struct event {
@@ -114,6 +116,8 @@ struct shared {
 	u64 waiting, running;
 	/* Tasks of which the policy is to be told something, and whether it is to be told of all. */
 	u32 news, news_of_all;
+	/* It is to be told of cpus; how often there was reason to. */
+	u32 cpus_changed, cpu_changes;
 	u32 free_slot;
 	/* Waiting tasks, the one that has waited longest first. */
 	u32 oldest, newest;
@@ -129,8 +133,8 @@ struct shared {
 	struct turn_list paid;
 	/* Bits that are set below. */
 	u32 idle_cpus;
-	/* Bit per cpu: it asked, and there was nothing to run. */
-	u64 idle[MAX_CPUS / 64];
+	/* Bit per cpu: it asked, and there was nothing to run; it may be used. */
+	u64 idle[MAX_CPUS / 64], online[MAX_CPUS / 64];
 	struct cpu_state cpu[MAX_CPUS];
 	struct turns turns;
 };

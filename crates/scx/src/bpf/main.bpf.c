@@ -32,6 +32,7 @@
 #include "weight.h"
 #include "cgroup.h"
 #include "task.h"
+#include "hotplug.h"
 #include "news.h"
 #include "permission.h"
 #include "slice.h"
@@ -71,7 +72,7 @@ static __always_inline bool begin_telling(u32 sleeper, u64 now)
 s32 BPF_STRUCT_OPS(prorata_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool is_idle = false, confined = is_confined(p);
-	u32 index = NIL;
+	u32 found = NIL;
 	s32 cpu;
 
 	use_arena();
@@ -79,11 +80,11 @@ s32 BPF_STRUCT_OPS(prorata_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, 0, &is_idle);
 		if (is_idle)
 			return cpu;
-		index = find_idle(index_of(prev_cpu), confined ? NIL : 0);
+		found = find_idle(prev_cpu, confined ? NIL : 0);
 	}
-	if (index == NIL && !confined && serves_everybody(p))
-		index = find_lightest(index_of(prev_cpu));
-	return index == NIL ? prev_cpu : cpu_of(index);
+	if (found == NIL && !confined && serves_everybody(p))
+		found = find_lightest(prev_cpu);
+	return found == NIL ? prev_cpu : found;
 }
 
 /*
@@ -132,14 +133,15 @@ static u32 place_of(struct slot __arena *slot, u32 id, u64 exec_ns, bool thrown_
 /*
  * True if a task that is in our custody now, and may run everywhere, waits, and no cpu for it: its quantum
  * ended in ops.dispatch, which has looked for an idle one. The lock is not needed: who picks it meanwhile
- * finds it in our custody, or is seen here (dispatch.h).
+ * finds it in our custody, or is seen here (dispatch.h). Nor has a cpu come since it was found that it may run
+ * everywhere.
  */
-static __always_inline bool makes_room(struct slot __arena *slot, u32 home)
+static __always_inline bool makes_room(struct slot __arena *slot, u32 home, u32 cpu_changes)
 {
 	slot->confined = false;
 	/* A barrier. */
 	return word_exchange(&slot->home, home) != NIL && word_look(&slot->state) == TASK_WAITING &&
-	       !slot->news && !shared->idle_cpus;
+	       !slot->news && !shared->idle_cpus && shared->cpu_changes == cpu_changes;
 }
 
 static __always_inline void enqueue_crowd(struct task_struct *p, u32 home, u64 enq_flags)
@@ -163,18 +165,21 @@ static __always_inline void enqueue_crowd(struct task_struct *p, u32 home, u64 e
 	else
 		scx_bpf_dsq_insert(p, CROWD_QUEUE, quantum, enq_flags);
 	if (idle != NIL)
-		scx_bpf_kick_cpu(cpu_of(idle), SCX_KICK_IDLE);
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 }
 
 void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	u32 id = slot_of(p), home = index_of(scx_bpf_task_cpu(p)), place, picked_for, idle = NIL;
+	u32 id = slot_of(p), home = scx_bpf_task_cpu(p), place, picked_for, idle = NIL;
 	u32 victim = NIL;
 	u64 now = scx_bpf_now(), exec_ns = p->se.sum_exec_runtime, slice_ns, flags = 0;
-	bool confined = is_confined(p), was_picked;
+	bool confined, was_picked;
 	struct slot __arena *slot;
+	u32 cpu_changes;
 
 	use_arena();
+	cpu_changes = word_look(&shared->cpu_changes);
+	confined = is_confined(p);
 	if (serves_everybody(p)) {
 		if (!(enq_flags & SCX_ENQ_WAKEUP)) {
 			if (id != NIL && slots[id].state == TASK_BLOCKED)
@@ -190,7 +195,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	slot = &slots[id];
-	if (!(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ)) && !confined && makes_room(slot, home)) {
+	if (!(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ)) && !confined && makes_room(slot, home, cpu_changes)) {
 		if (goes_on_reading(p, home))
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, READER_NS, SCX_ENQ_HEAD);
 		return;
@@ -199,6 +204,8 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	picked_for = slot->cpu;
 	was_picked = slot->state == TASK_RUNNING;
+	if (shared->cpu_changes != cpu_changes)
+		confined = is_confined(p);
 	slot->home = home;
 	slot->confined = confined;
 	if (slot->state == TASK_BLOCKED) {
@@ -219,55 +226,55 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	slice_ns = ledger_slice_ns(slot);
 	unlock();
 
-	if (place == PLACE_PICKED && confined && !can_run_on(p, cpu_of(picked_for))) {
+	if (place == PLACE_PICKED && confined && !can_run_on(p, picked_for)) {
 		redirect(picked_for, id);
 		idle = picked_for;
 		place = PLACE_HERE;
 		flags = urgency(slot);
 	}
 	if (place == PLACE_PICKED && picked_for != home)
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu_of(picked_for), slice_ns, 0);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | picked_for, slice_ns, 0);
 	else if (place != PLACE_QUEUE)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, flags);
 	else if (!(enq_flags & SCX_ENQ_WAKEUP) && goes_on_reading(p, home))
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, READER_NS, SCX_ENQ_HEAD);
 	/* It goes on after what ran beside the policy. */
 	if (place == PLACE_PICKED && picked_for == home &&
-	    bpf_get_smp_processor_id() == (u32)cpu_of(home))
-		slice_begins(cpu_of(home), slice_ns);
+	    bpf_get_smp_processor_id() == home)
+		slice_begins(home, slice_ns);
 	if (idle != NIL)
-		scx_bpf_kick_cpu(cpu_of(idle), SCX_KICK_IDLE);
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 	if (victim != NIL)
-		scx_bpf_kick_cpu(cpu_of(victim), SCX_KICK_PREEMPT);
+		scx_bpf_kick_cpu(victim, SCX_KICK_PREEMPT);
 }
 
 void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 {
-	u32 index = index_of(cpu), previous = NIL, attempt, other;
+	u32 previous = NIL, attempt, other;
 	u64 now = scx_bpf_now(), exec_ns = 0, decision;
 
-	/* It has just come online, and the kernel is about to unload us for it. */
-	if (!is_in_use(cpu))
+	/* The kernel is about to unload us for it. */
+	if (cpu >= MAX_CPUS)
 		return;
 	use_arena();
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
-		if (goes_on_reading(prev, index)) {
+		if (goes_on_reading(prev, cpu)) {
 			scx_bpf_task_set_slice(prev, READER_NS);
 			slice_begins(cpu, READER_NS);
 			return;
 		}
-		previous = crowd_or(slot_of(prev), index);
+		previous = crowd_or(slot_of(prev), cpu);
 		exec_ns = prev->se.sum_exec_runtime;
 	}
-	if (!begin_telling(shared->cpu[index].blocked - 1, now))
+	if (!begin_telling(shared->cpu[cpu].blocked - 1, now))
 		return;
 	group_patrol();
 	bpf_for(attempt, 0, 8) {
-		decision = decide(index, previous, exec_ns);
-		other = rouse(index);
+		decision = decide(cpu, previous, exec_ns);
+		other = rouse(cpu);
 		unlock();
 		if (other != NIL)
-			scx_bpf_kick_cpu(cpu_of(other), SCX_KICK_IDLE);
+			scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
 		if (!carry_out(decision, cpu, prev) || !begin_telling(NIL, now))
 			return;
 	}
@@ -279,7 +286,7 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 /* The policy is told by the cpu's next decision, which follows at once as a rule (news.h). */
 void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	u32 id = slot_of(p), cpu = index_of(scx_bpf_task_cpu(p));
+	u32 id = slot_of(p), cpu = scx_bpf_task_cpu(p);
 
 	/* Being reniced, moved or bound is no reason to leave. */
 	if (!(deq_flags & SCX_DEQ_SLEEP))
@@ -304,7 +311,7 @@ bool BPF_STRUCT_OPS(prorata_yield, struct task_struct *from, struct task_struct 
 
 	use_arena();
 	if (is_of_crowd(id))
-		id = runs_crowd(index_of(scx_bpf_task_cpu(from))) ? CROWD : NIL;
+		id = runs_crowd(scx_bpf_task_cpu(from)) ? CROWD : NIL;
 	if (id != NIL)
 		slots[id].yielded = true;
 	scx_bpf_task_set_slice(from, 0);
@@ -372,7 +379,7 @@ void BPF_STRUCT_OPS(prorata_disable, struct task_struct *p)
 	note_leave(id);
 	unlock();
 	if (waiting != NIL)
-		scx_bpf_kick_cpu(cpu_of(waiting), SCX_KICK_IDLE);
+		scx_bpf_kick_cpu(waiting, SCX_KICK_IDLE);
 }
 
 s32 BPF_STRUCT_OPS(prorata_init_task, struct task_struct *p, struct scx_init_task_args *args)
@@ -392,6 +399,39 @@ void BPF_STRUCT_OPS(prorata_exit_task, struct task_struct *p, struct scx_exit_ta
 	task_end(p);
 }
 
+static __always_inline void change_cpu(s32 cpu, bool comes)
+{
+	unsigned long flags;
+	u32 other;
+
+	if (cpu >= MAX_CPUS) {
+		scx_bpf_error("cpu %d has come: those numbered %d or above cannot be scheduled", cpu, MAX_CPUS);
+		return;
+	}
+	use_arena();
+	bpf_local_irq_save(&flags);
+	if (lock()) {
+		note_cpu(cpu, comes);
+		unlock();
+	}
+	bpf_local_irq_restore(&flags);
+	/* One that idles may wait for a task that does not come now. */
+	bpf_for(other, 0, cpus_end) {
+		if (is_in_use(other))
+			scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
+	}
+}
+
+void BPF_STRUCT_OPS(prorata_cpu_online, s32 cpu)
+{
+	change_cpu(cpu, true);
+}
+
+void BPF_STRUCT_OPS(prorata_cpu_offline, s32 cpu)
+{
+	change_cpu(cpu, false);
+}
+
 static u32 pages_of(u64 bytes)
 {
 	return (bytes + 4095) / 4096;
@@ -399,6 +439,7 @@ static u32 pages_of(u64 bytes)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 {
+	s32 err;
 	u32 i;
 
 	shared = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*shared)), NUMA_NO_NODE, 0);
@@ -431,15 +472,15 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 	bpf_for(i, 0, MAX_CPUS)
 		shared->cpu[i].task = NIL;
 	shared->free_slot = NIL;
+	err = scx_bpf_create_dsq(CROWD_QUEUE, NUMA_NO_NODE);
+	if (err)
+		return err;
 	bpf_for(i, 0, max_tasks)
 		free_slot(max_tasks - 1 - i);
 	shared->crowd_refused = NIL;
-	turns_init(cpus_in_use);
-	group_init(cpus_in_use);
-	masks_init();
-	paid_init();
+	shared->paid.first = shared->paid.last = NIL;
 	slice_init();
-	return scx_bpf_create_dsq(CROWD_QUEUE, NUMA_NO_NODE);
+	return hotplug_init();
 }
 
 void BPF_STRUCT_OPS(prorata_exit, struct scx_exit_info *info)
@@ -520,6 +561,8 @@ SCX_OPS_DEFINE(prorata_ops,
 	       .disable		= (void *)prorata_disable,
 	       .init_task	= (void *)prorata_init_task,
 	       .exit_task	= (void *)prorata_exit_task,
+	       .cpu_online	= (void *)prorata_cpu_online,
+	       .cpu_offline	= (void *)prorata_cpu_offline,
 	       .cgroup_init	= (void *)prorata_cgroup_init,
 	       .cgroup_exit	= (void *)prorata_cgroup_exit,
 	       .cgroup_move	= (void *)prorata_cgroup_move,

@@ -4,8 +4,7 @@
  * bound.h and paid.h.
  *
  * Calls no kernel function. The includer defines BOUND, a pointer to struct bound, all memory zero, and
- * BOUND_MEMORY, which declares what it needs; BOUND_CPUS, how many cpus there are, and BOUND_CPU(i), the
- * kernel's number of one.
+ * BOUND_MEMORY, which declares what it needs.
  */
 #ifndef PRORATA_MASK_H
 #define PRORATA_MASK_H
@@ -33,8 +32,7 @@ struct bound_task {
 };
 
 struct bound_mask {
-	/* As the policy numbers cpus, and as the kernel does. */
-	u64 cpus[BOUND_WORDS], kernels[BOUND_WORDS];
+	u64 cpus[BOUND_WORDS];
 	/* Bit per mask: the masks within it, itself among them. */
 	u64 parts;
 	/* What its own tasks that compete count for. */
@@ -49,7 +47,7 @@ struct bound_mask {
 };
 
 struct bound {
-	/* The mask looked for, as the kernel numbers cpus. */
+	/* The mask looked for. */
 	u64 wanted[BOUND_WORDS];
 	/* While filling: cpus that are short, and bit per mask: whose tasks have found theirs. */
 	u64 taken[BOUND_WORDS], gone;
@@ -92,7 +90,7 @@ static __always_inline bool is_wanted(u32 k)
 	u32 i;
 
 	bpf_for(i, 0, BOUND_WORDS)
-		other |= MASK(k)->kernels[i & (BOUND_WORDS - 1)] ^
+		other |= MASK(k)->cpus[i & (BOUND_WORDS - 1)] ^
 			 BOUND->wanted[i & (BOUND_WORDS - 1)];
 	return !other;
 }
@@ -115,19 +113,11 @@ policy_fn u32 bound_begin(u32 k)
 	struct bound_mask __arena *mask = MASK(k);
 	u32 i;
 
-	bpf_for(i, 0, BOUND_WORDS) {
-		mask->kernels[i & (BOUND_WORDS - 1)] = BOUND->wanted[i & (BOUND_WORDS - 1)];
-		mask->cpus[i & (BOUND_WORDS - 1)] = 0;
-	}
 	mask->count = 0;
 	mask->kind = BOUND_AT_LARGE;
-	bpf_for(i, 0, BOUND_CPUS) {
-		u32 number = BOUND_CPU(i);
-
-		if (!(mask->kernels[(number / 64) & (BOUND_WORDS - 1)] >> (number & 63) & 1))
-			continue;
-		mask->cpus[(i / 64) & (BOUND_WORDS - 1)] |= 1ULL << (i & 63);
-		mask->count++;
+	bpf_for(i, 0, BOUND_WORDS) {
+		mask->cpus[i & (BOUND_WORDS - 1)] = BOUND->wanted[i & (BOUND_WORDS - 1)];
+		mask->count += bits_of(BOUND->wanted[i & (BOUND_WORDS - 1)]);
 	}
 	mask->parts = 0;
 	bpf_for(i, 0, BOUND_MASKS) {

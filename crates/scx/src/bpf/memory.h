@@ -129,8 +129,6 @@ enum news {
 #define BOUND bound
 #define BOUND_MEMORY static struct bound __arena *bound;
 #define BOUND_TASK(id) (&slots[id].bound)
-#define BOUND_CPUS cpus_in_use
-#define BOUND_CPU(index) (u32)cpu_of(index)
 
 /* A function that is verified once, whatever calls it: its arguments are numbers. */
 #define global_fn __noinline
@@ -146,6 +144,8 @@ static struct event __arena *events;
 
 /* For the loader: where they are in its memory. */
 u64 shared_address, counts_address, events_address;
+/* With how many cpus the policy began. */
+u32 cpus_at_first;
 /* And when this load ended; 0 before. */
 u64 unloaded_ns;
 
@@ -174,10 +174,8 @@ const volatile s32 loader;
 const volatile u32 cpus_possible = 1;
 /* When the load before this one ended, if there was one. */
 const volatile u64 unscheduled_since_ns;
-/* Cpus in use, and their numbers among them: the policy numbers cpus 0, 1, 2 … */
-const volatile u32 cpus_in_use = 1;
-const volatile u16 index_of_cpu[MAX_CPUS];
-const volatile u16 cpu_of_index[MAX_CPUS];
+/* The numbers of all cpus that may ever come are below; those of cpus online, below MAX_CPUS. */
+const volatile u32 cpus_end = 1;
 
 static u32 policy_option(u32 index)
 {
@@ -194,21 +192,12 @@ static bool corrects_turns(void)
 	return sleepers == SLEEPERS_CORRECTED;
 }
 
-static u32 index_of(s32 cpu)
-{
-	return index_of_cpu[cpu & (MAX_CPUS - 1)];
-}
-
-static s32 cpu_of(u32 index)
-{
-	return cpu_of_index[index & (MAX_CPUS - 1)];
-}
-
-static bool is_in_use(s32 cpu)
-{
-	return cpu_of(index_of(cpu)) == cpu;
-}
-
 #include "mask.h"
+
+/* Mask 0 is that of all cpus that are in use. */
+static bool is_in_use(u32 cpu)
+{
+	return mask_has(0, cpu);
+}
 
 #endif

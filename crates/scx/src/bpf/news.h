@@ -16,6 +16,8 @@
  *                      waits for it is woken
  *   it comes again     noted beside: it is a new one then
  *
+ * Cpus that come or go are told last (hotplug.h).
+ *
  * A slot is in the list once, as long as it has news. The list is touched with the lock held only.
  *
  * Tasks sleep often, and the next decision as a rule is the same cpu's, at once. So that is noted with the
@@ -50,7 +52,7 @@ static bool is_untold(u32 id)
 
 static bool has_news(void)
 {
-	return shared->news != NIL || shared->news_of_all;
+	return shared->news != NIL || shared->news_of_all || shared->cpus_changed;
 }
 
 /* Of a task that the policy knows; others are told when they wake. */
@@ -95,6 +97,23 @@ static void note_return(u32 id)
 		slots[id].news |= NEWS_RETURNS;
 	else
 		slots[id].state = TASK_BLOCKED;
+}
+
+/* A cpu comes, or goes: who went to sleep there is not told by its next decision. */
+static __always_inline void note_cpu(u32 cpu, bool comes)
+{
+	u64 bit = 1ULL << (cpu & 63);
+
+	if (comes) {
+		shared->online[(cpu / 64) & (BOUND_WORDS - 1)] |= bit;
+	} else {
+		shared->online[(cpu / 64) & (BOUND_WORDS - 1)] &= ~bit;
+		set_idle(cpu, false);
+		if (shared->cpu[cpu].blocked)
+			note_block(shared->cpu[cpu].blocked - 1);
+	}
+	shared->cpus_changed = true;
+	shared->cpu_changes++;
 }
 
 /*
@@ -191,6 +210,8 @@ global_fn u32 tell_news(u32 sleeper)
 		if (news & NEWS_WEIGHT)
 			tell(id);
 	}
+	if (shared->cpus_changed)
+		change_cpus();
 	return 0;
 }
 

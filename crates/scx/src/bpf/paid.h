@@ -200,13 +200,17 @@ static __always_inline void seat_idler(u32 cpu, u32 id)
 		dismiss_idler(idle);
 }
 
-static void paid_init(void)
+/* The policy has as many seats as cpus are in use. */
+static void begin_seats(u32 cpus_in_use)
 {
-	u32 cpu;
+	u32 taken = unknown_zero(shared->now_ns), cpu;
 
-	shared->paid.first = shared->paid.last = NIL;
-	bpf_for(cpu, 0, MAX_CPUS)
-		take_seat(cpu, cpu);
+	bpf_for(cpu, 0, MAX_CPUS) {
+		bool in_use = is_in_use(cpu);
+
+		take_seat(cpu, in_use ? taken : cpus_in_use + cpu - taken);
+		taken += in_use;
+	}
 }
 
 #endif

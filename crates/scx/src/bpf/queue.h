@@ -372,7 +372,7 @@ global_fn u32 find_idle(u32 home, u32 mask)
 		return home;
 	if (mask == NIL)
 		return NIL;
-	bpf_for(word, 0, (cpus_in_use + 63) / 64) {
+	bpf_for(word, 0, (cpus_end + 63) / 64) {
 		u64 bits = shared->idle[word & 7] & MASK(mask)->cpus[word & (BOUND_WORDS - 1)];
 
 		if (bits)
@@ -407,10 +407,10 @@ global_fn u32 find_lightest(u32 home)
 {
 	u32 cpu, lightest = home, least = weight_on(home);
 
-	bpf_for(cpu, 0, cpus_in_use) {
+	bpf_for(cpu, 0, cpus_end) {
 		u32 weight = weight_on(cpu);
 
-		if (weight < least) {
+		if (weight < least && is_in_use(cpu)) {
 			least = weight;
 			lightest = cpu;
 		}

@@ -72,13 +72,16 @@ static int slice_timer_fires(void *map, u32 *cpu, struct slice_timer *this)
 
 	use_arena();
 	this->fires_ns = 0;
+	/* The kernel moves the timers of a cpu that goes to another. */
+	if (bpf_get_smp_processor_id() != *cpu)
+		return 0;
 	if (this->ends_ns > now + SLICE_REST_NS)
 		set_timer(this, now, this->ends_ns - now);
 	else if (!current->pid)
 		return 0; /* idle */
 	else if (is_of_other_class(current))
 		return 0; /* the tick ends our task's slice */
-	else if (is_beside(current, index_of(*cpu)))
+	else if (is_beside(current, *cpu))
 		set_timer(this, now, BESIDE_NS);
 	else
 		scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
@@ -101,10 +104,9 @@ static void slice_begins(u32 cpu, u64 slice_ns)
 static void slice_init(void)
 {
 	struct slice_timer *this;
-	u32 i, cpu;
+	u32 cpu;
 
-	bpf_for(i, 0, cpus_in_use) {
-		cpu = cpu_of(i);
+	bpf_for(cpu, 0, cpus_end) {
 		this = bpf_map_lookup_elem(&slice_timers, &cpu);
 		if (!this)
 			continue;

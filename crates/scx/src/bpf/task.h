@@ -100,8 +100,8 @@ static void forget_task(u32 id)
 
 /*
  * True unless the task is allowed on every online cpu. A number says nothing: where a possible cpu
- * is offline, a task may be allowed on as many cpus as are online, but not on these. Cpus that are
- * online are those in use, or the kernel is about to unload us.
+ * is offline, a task may be allowed on as many cpus as are online, but not on these. A cpu that comes is
+ * online before it is in use, and one that goes is in use no longer before it is offline.
  */
 static bool is_bound(const struct task_struct *p)
 {
@@ -126,33 +126,29 @@ static bool is_kept(const struct task_struct *p)
 	return p->migration_disabled;
 }
 
-/* Notes which cpus a task may run on, whether or not it must stay on one for a moment. With the lock held. */
+/*
+ * Notes which cpus a task may run on, whether or not it must stay on one for a moment. With the lock held.
+ * One that may run on none but a cpu that is going may run nowhere until the kernel has found it another:
+ * whoever picks it sends it home, where the kernel takes it.
+ */
 static void note_mask(const struct task_struct *p, u32 id)
 {
 	struct slot __arena *slot = &slots[id];
-	u64 words[BOUND_WORDS] = {};
+	u64 words[BOUND_WORDS] = {}, some = unknown_zero(shared->now_ns);
 	u32 mask = 0, i;
 
 	if (p->nr_cpus_allowed < cpus_possible) {
 		bpf_probe_read_kernel(words, sizeof(words), &p->cpus_mask);
-		bpf_for(i, 0, BOUND_WORDS)
-			bound->wanted[i & (BOUND_WORDS - 1)] = words[i & (BOUND_WORDS - 1)] &
-				MASK(0)->kernels[i & (BOUND_WORDS - 1)];
-		mask = bound_find();
+		bpf_for(i, 0, BOUND_WORDS) {
+			u64 word = words[i & (BOUND_WORDS - 1)] & MASK(0)->cpus[i & (BOUND_WORDS - 1)];
+
+			bound->wanted[i & (BOUND_WORDS - 1)] = word;
+			some |= word;
+		}
+		if (some)
+			mask = bound_find();
 	}
 	bound_set_mask(&slot->bound, mask, slot->state == TASK_WAITING);
-}
-
-static void masks_init(void)
-{
-	u32 index;
-
-	bpf_for(index, 0, cpus_in_use) {
-		u32 cpu = cpu_of(index);
-
-		bound->wanted[(cpu / 64) & (BOUND_WORDS - 1)] |= 1ULL << (cpu & 63);
-	}
-	bound_init();
 }
 
 /* True unless the task is allowed on every cpu right now. */
