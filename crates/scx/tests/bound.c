@@ -20,11 +20,7 @@
 #include "../src/bpf/group.h"
 
 #define BOUND (&the_bound)
-#define BOUND_CPUS the_cpus
-/* The kernel's numbers are others than the policy's. */
-#define BOUND_CPU(index) (100 - (index))
 #define BOUND_MEMORY static struct bound the_bound;
-static u32 the_cpus;
 #include "../src/bpf/mask.h"
 
 static struct bound_task tasks[POLICY_TASKS];
@@ -32,18 +28,13 @@ static u32 told[POLICY_TASKS];
 #define BOUND_TASK(id) (&tasks[id])
 #include "../src/bpf/bound.h"
 
+/* The cpus of two words. */
+#define FIRST_CPU 61
+
 static void want(u32 mask)
 {
-	u32 i;
-
-	for (i = 0; i < BOUND_WORDS; i++)
-		BOUND->wanted[i] = 0;
-	for (i = 0; i < the_cpus; i++) {
-		u32 number = BOUND_CPU(i);
-
-		if (mask >> i & 1)
-			BOUND->wanted[number / 64] |= 1ULL << (number & 63);
-	}
+	BOUND->wanted[0] = (u64)mask << FIRST_CPU;
+	BOUND->wanted[1] = (u64)mask >> (64 - FIRST_CPU);
 }
 
 static void print(void)
@@ -72,7 +63,6 @@ static void change(char verb, u32 first, u32 second)
 {
 	switch (verb) {
 	case 'i':
-		the_cpus = first;
 		group_init(first);
 		TREE->grown = true;
 		TREE->scale = GROUP_SCALE;

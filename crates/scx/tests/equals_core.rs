@@ -3,9 +3,10 @@
 //! Each policy header is compiled natively under the address and undefined-behaviour sanitizers
 //! (`replay.c`) and fed random legal calls; the Rust policy of the same name gets the same calls,
 //! and every decision must be the same: as the policy is, with turns that tasks use when they wake, and with
-//! turns that are corrected.
+//! turns that are corrected; with cpus that come and go.
 
 use std::fmt::Write as _;
+use std::panic::AssertUnwindSafe;
 
 use prorata::{Policy, Setup, Sleepers, TaskId, Weight, central};
 
@@ -17,6 +18,8 @@ use random::Random;
 const QUANTUM_NS: u64 = 5_000_000;
 /// Calls per random history; many short ones find more than one long one.
 const HISTORY: usize = 4_000;
+/// In so many calls cpus come or go once.
+const STEADY: usize = 500;
 /// Weights are below (`POLICY_WEIGHT_ORDER` in `policy.h`).
 const WEIGHT_LIMIT: u64 = 1 << 27;
 
@@ -30,6 +33,19 @@ fn weight(random: &mut Random, spread: usize) -> u32 {
         _ => (random.next() % WEIGHT_LIMIT) >> random.below(27),
     };
     u32::try_from(number).expect("it is below 2^27").max(1)
+}
+
+fn some_cpus(random: &mut Random) -> usize {
+    [1, 1, 2, 2, 3, 4, 8, 16][random.below(8)]
+}
+
+fn build(name: &str, sleepers: Sleepers, cpus: usize) -> Box<dyn Policy + Send> {
+    let setup = Setup { sleepers, ..Setup::new(cpus, QUANTUM_NS) };
+    central::build(name, &setup).expect("a policy")
+}
+
+fn task(index: usize) -> TaskId {
+    TaskId(u32::try_from(index).expect("a task's number is small"))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,6 +67,9 @@ enum Weights {
 
 /// Makes random legal calls on the core's policy and writes them down, with what was picked.
 struct Recorder {
+    /// As the core library names the policy.
+    name: String,
+    sleepers: Sleepers,
     policy: Box<dyn Policy + Send>,
     random: Random,
     states: Vec<State>,
@@ -68,7 +87,7 @@ struct Recorder {
 impl Recorder {
     fn new(name: &str, sleepers: Sleepers, seed: u64) -> Recorder {
         let mut random = Random(seed);
-        let cpus = [1, 1, 2, 2, 3, 4, 8, 16][random.below(8)];
+        let cpus = some_cpus(&mut random);
         let most_tasks = [4, 8, 20, 60][random.below(4)];
         let tasks = 1 + random.below(most_tasks);
         let weights = Weights::Spread(random.below(5));
@@ -83,15 +102,15 @@ impl Recorder {
         weights: Weights,
         mut random: Random,
     ) -> Recorder {
-        let setup = Setup { sleepers, ..Setup::new(cpus, QUANTUM_NS) };
-        let policy = central::build(name, &setup).expect("a policy");
         let sleep = match sleepers {
             Sleepers::Paper => 0,
             Sleepers::Turns => 1,
             Sleepers::Corrected => 2,
         };
         Recorder {
-            policy,
+            name: name.to_string(),
+            sleepers,
+            policy: build(name, sleepers, cpus),
             states: vec![State::Unknown; tasks],
             cpus: vec![None; cpus],
             weights,
@@ -123,13 +142,8 @@ impl Recorder {
     /// All tasks wait.
     fn populate(&mut self) {
         for index in 0..self.states.len() {
-            let id = u32::try_from(index).expect("a task's number is small");
-            let weight = self.weight();
-            self.call(format_args!("a {id} {weight}"));
-            self.policy.add(TaskId(id), Weight::new(weight).expect("it is not 0"));
-            self.call(format_args!("w {id}"));
-            self.policy.wake(TaskId(id), self.now_ns);
-            self.states[index] = State::Waiting;
+            self.add_again(index);
+            self.wake(index);
         }
     }
 
@@ -137,13 +151,57 @@ impl Recorder {
         self.now_ns += self.random.next() % 1_000_000;
         let now_ns = self.now_ns;
         self.call(format_args!("t {now_ns}"));
-        if self.random.below(16) < self.picks {
+        if self.random.below(STEADY) == 0 {
+            self.change_cpus();
+        } else if self.random.below(16) < self.picks {
             let cpu = self.random.below(self.cpus.len());
             self.charge(cpu, 1, 1);
             self.pick(cpu);
         } else {
             self.change();
         }
+    }
+
+    /// As `hotplug.h` does it: who waits is added and wakes, whoever came first; who runs is added; who sleeps
+    /// is not.
+    fn change_cpus(&mut self) {
+        let is_large = self.cpus.len() > 16;
+        let cpus =
+            if is_large { 17 + self.random.below(496) } else { some_cpus(&mut self.random) };
+        self.policy = build(&self.name, self.sleepers, cpus);
+        self.call(format_args!("h {cpus}"));
+        self.cpus = vec![None; cpus];
+        let states = self.states.clone();
+        let running = (0..states.len()).filter(|&index| states[index] == State::Running);
+        running.for_each(|index| self.add_again(index));
+        let first = self.random.below(states.len());
+        for index in (first..states.len()).chain(0..first) {
+            match states[index] {
+                State::Waiting => {
+                    self.add_again(index);
+                    self.wake(index);
+                }
+                State::Blocked => self.states[index] = State::Unknown,
+                State::Running | State::Unknown => {}
+            }
+        }
+    }
+
+    fn add_again(&mut self, index: usize) {
+        let weight = self.weight();
+        self.add(index, weight);
+    }
+
+    fn add(&mut self, index: usize, weight: u32) {
+        self.call(format_args!("a {index} {weight}"));
+        self.policy.add(task(index), Weight::new(weight).expect("it is not 0"));
+        self.states[index] = State::Blocked;
+    }
+
+    fn wake(&mut self, index: usize) {
+        self.call(format_args!("w {index}"));
+        self.policy.wake(task(index), self.now_ns);
+        self.states[index] = State::Waiting;
     }
 
     /// The task on `cpu`, if there is one, has used this part of its run.
@@ -205,20 +263,14 @@ impl Recorder {
             return self.pick(cpu);
         }
         match (self.states[index], choice) {
-            (State::Unknown, _) => {
-                self.call(format_args!("a {id} {weight}"));
-                self.policy.add(task, new);
-                self.states[index] = State::Blocked;
-            }
+            (State::Unknown, _) => self.add(index, weight),
             (_, 0) => {
                 self.call(format_args!("s {id} {weight}"));
                 self.policy.set_weight(task, new, self.now_ns);
             }
             (State::Blocked, 1) => self.leave(index, true),
             (State::Blocked, _) => {
-                self.call(format_args!("w {id}"));
-                self.policy.wake(task, self.now_ns);
-                self.states[index] = State::Waiting;
+                self.wake(index);
                 self.interrupt();
             }
             (_, choice) => self.leave(index, choice == 1),
@@ -244,6 +296,27 @@ impl Recorder {
 /// the core library which it implements: as it is, with turns that tasks use when they wake, and corrected.
 fn compare(policy: &str, core: &str, events: usize) {
     compare_with_options(policy, &[], core, events);
+}
+
+/// The control: the kernel's policy is told of one cpu more than came. Calls that do not fit what it decided
+/// then may break its invariants.
+#[test]
+fn a_change_to_other_cpus_is_noticed() {
+    let program = compile("gr3");
+    let noticed = (0..12).filter(|&seed| {
+        let mut recorder = Recorder::new("gr3", sleepers(seed), seed);
+        (0..HISTORY).for_each(|_| recorder.step());
+        let told = recorder.calls.lines().map(|call| match call.strip_prefix("h ") {
+            Some(cpus) => format!("h {}\n", cpus.parse::<usize>().expect("a number") + 1),
+            None => format!("{call}\n"),
+        });
+        recorder.calls = told.collect();
+        let compared = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            recorder.difference(&program, "")
+        }));
+        compared.map_or(true, |difference| difference.is_some())
+    });
+    assert!(noticed.count() > 6);
 }
 
 /// The same for a policy with these options, in the order of `src/policies.rs`.
@@ -276,22 +349,26 @@ impl Recorder {
         for (index, value) in options.iter().enumerate() {
             writeln!(calls, "o {index} {value}").expect("a string takes everything");
         }
-        let answer = native::answer(program, &(calls + &self.calls));
-        let kernel: Vec<&str> = answer.lines().collect();
-        assert_eq!(kernel.len(), self.decisions.len(), "{policy}, seed {seed}");
-        let differ = kernel.iter().zip(&self.decisions).position(|(a, b)| a != b);
-        if let Some(at) = differ {
-            let mut asked = self.calls.match_indices(['p', 'x']).map(|(index, _)| index);
-            let end = asked.nth(at).expect("a call for each decision");
-            let tail: Vec<&str> = self.calls[..end].lines().rev().take(12).collect();
-            panic!(
-                "{policy}, seed {seed}, decision {at}: the kernel's policy decides {}, the core's \
-                 {}; before it, newest first:\n{}",
-                kernel[at],
-                self.decisions[at],
-                tail.join("\n")
-            );
+        if let Some(difference) = self.difference(program, &calls) {
+            panic!("{policy}, seed {seed}, {difference}");
         }
+    }
+
+    /// The first decision in which the kernel's policy, told its `options` before, differs.
+    fn difference(&self, program: &std::path::Path, options: &str) -> Option<String> {
+        let answer = native::answer(program, &(options.to_owned() + &self.calls));
+        let kernel: Vec<&str> = answer.lines().collect();
+        assert_eq!(kernel.len(), self.decisions.len(), "an answer for each question");
+        let at = kernel.iter().zip(&self.decisions).position(|(a, b)| a != b)?;
+        let mut asked = self.calls.match_indices(['p', 'x']).map(|(index, _)| index);
+        let end = asked.nth(at).expect("a call for each decision");
+        let tail: Vec<&str> = self.calls[..end].lines().rev().take(12).collect();
+        Some(format!(
+            "decision {at}: the kernel's policy decides {}, the core's {}; before it, newest first:\n{}",
+            kernel[at],
+            self.decisions[at],
+            tail.join("\n")
+        ))
     }
 }
 

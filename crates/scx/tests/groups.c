@@ -12,6 +12,7 @@
  *   j TASK, p TASK          it is runnable, or no longer
  *   m TASK NODE             it moves
  *   s TASK WEIGHT           its weight
+ *   c CPUS                  how many cpus there are now
  *   q                       tells everybody who has not seen the last change, and prints what the
  *                           runnable tasks were told: TASK WEIGHT; then a line "end"
  */
@@ -92,6 +93,7 @@ static void change(char verb, u32 first, u32 second, u32 third)
 		TREE->scale = GROUP_SCALE;
 		break;
 	case 'n': add_node(first, second, third); break;
+	case 'c': group_set_cpus(first); break;
 	case 'x': group_release(nodes[first]); break;
 	case 'u':
 		group_set_node_weight(nodes[first], second);

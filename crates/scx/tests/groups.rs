@@ -55,28 +55,35 @@ struct World {
     tree: Hierarchy,
     random: Random,
     cpus: usize,
+    /// So many more the kernel's tree is told of.
+    more: usize,
     /// By number; the root is always there.
     nodes: Vec<Option<Node>>,
     tasks: Vec<Option<Task>>,
     changes: String,
-    /// At every look: the runnable tasks' rates, in cpus.
-    rates: Vec<Vec<(usize, f64)>>,
+    /// At every look: how many cpus there are, and the runnable tasks' rates, in cpus.
+    looks: Vec<(usize, Vec<(usize, f64)>)>,
+}
+
+fn some_cpus(random: &mut Random) -> usize {
+    [1, 2, 3, 4, 8, 64][random.below(6)]
 }
 
 impl World {
-    fn new(seed: u64) -> World {
+    fn new(seed: u64, more: usize) -> World {
         let mut random = Random(seed);
-        let cpus = [1, 2, 3, 4, 8, 64][random.below(6)];
+        let cpus = some_cpus(&mut random);
         let root = Node { place: Hierarchy::ROOT, depth: 0, members: 1, parent: 0 };
         let (nodes, tasks) = (2 + random.below(40), 1 + random.below(80));
         World {
             tree: Hierarchy::new(),
             random,
             cpus,
+            more,
             nodes: std::iter::once(Some(root)).chain((1..nodes).map(|_| None)).collect(),
             tasks: vec![None; tasks],
-            changes: String::new(),
-            rates: Vec::new(),
+            changes: format!("i {}\n", cpus + more),
+            looks: Vec::new(),
         }
     }
 
@@ -86,7 +93,16 @@ impl World {
     }
 
     fn step(&mut self) {
-        if self.random.below(4) == 0 { self.change_node() } else { self.change_task() }
+        match self.random.below(64) {
+            0 => self.change_cpus(),
+            1..16 => self.change_node(),
+            _ => self.change_task(),
+        }
+    }
+
+    fn change_cpus(&mut self) {
+        self.cpus = some_cpus(&mut self.random);
+        self.write(format_args!("c {}", self.cpus + self.more));
     }
 
     fn some_node(&mut self) -> usize {
@@ -179,7 +195,8 @@ impl World {
         let known =
             self.tasks.iter().enumerate().filter_map(|(number, task)| Some((number, (*task)?)));
         let runnable = known.filter(|(_, task)| task.runnable);
-        self.rates.push(runnable.map(|(n, task)| (n, rates.of(task.place).in_cpus())).collect());
+        let rates = runnable.map(|(n, task)| (n, rates.of(task.place).in_cpus())).collect();
+        self.looks.push((self.cpus, rates));
     }
 }
 
@@ -223,9 +240,7 @@ const SANITIZED: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-reco
 fn compare(seeds: std::ops::Range<u64>, more: usize) -> Result<(), String> {
     let program = native::build("groups.c", "group.h", SANITIZED);
     for seed in seeds {
-        let mut world = World::new(seed);
-        let cpus = world.cpus + more;
-        world.write(format_args!("i {cpus}"));
+        let mut world = World::new(seed, more);
         for number in 0..HISTORY {
             world.step();
             if number % LOOK == 0 {
@@ -233,10 +248,10 @@ fn compare(seeds: std::ops::Range<u64>, more: usize) -> Result<(), String> {
             }
         }
         let told = told(&program, &world.changes);
-        for (look, (told, rates)) in told.iter().zip(&world.rates).enumerate() {
+        for (look, (told, (cpus, rates))) in told.iter().zip(&world.looks).enumerate() {
             assert_eq!(told.len(), rates.len(), "seed {seed}, look {look}");
-            if let Some(wrong) = wrong_rate(told, rates, world.cpus) {
-                return Err(format!("seed {seed}, {} cpus, look {look}: {wrong}", world.cpus));
+            if let Some(wrong) = wrong_rate(told, rates, *cpus) {
+                return Err(format!("seed {seed}, {cpus} cpus, look {look}: {wrong}"));
             }
         }
     }

@@ -11,6 +11,7 @@
  *   b TASK                 block        c TASK USED_NS   charge
  *   p CPU                  pick: prints the task, or -1, and how long it may run, or 0
  *   x 0                    interrupt: prints the cpu, or -1, and 0
+ *   h CPUS                 cpus come or go: all tasks are forgotten
  *   t NOW_NS               the time of the calls that follow
  */
 #include <inttypes.h>
@@ -49,6 +50,21 @@ static struct turns replay_turns_state;
 #define CORRECTED_MEMORY static struct corrected replay_corrected;
 
 #include "../src/bpf/turns.h"
+#include "../src/bpf/restart.h"
+
+static bool replay_was_known[POLICY_TASKS];
+
+static void change_cpus(u32 cpus)
+{
+	u32 task;
+
+	turns_restart(cpus);
+	for (task = 0; task < POLICY_TASKS; task++) {
+		if (replay_was_known[task])
+			turns_forget(task);
+		replay_was_known[task] = false;
+	}
+}
 
 static void print(u32 number, u64 run_ns)
 {
@@ -69,8 +85,12 @@ static void call(char verb, u64 first, u64 second)
 		turns_init((u32)first);
 		break;
 	case 'u': replay_sleepers = (u32)first; break;
-	case 'a': turns_add(task, (u32)second); break;
+	case 'a':
+		replay_was_known[task] = true;
+		turns_add(task, (u32)second);
+		break;
 	case 'r': turns_remove(task); break;
+	case 'h': change_cpus((u32)first); break;
 	case 's': turns_set_weight(task, (u32)second); break;
 	case 'w': turns_wake(task); break;
 	case 'b': turns_block(task); break;

@@ -387,11 +387,9 @@ static void machine_boot(u32 cpus)
 	watch(arena_memory, sizeof(arena_memory));
 	watch(lock_nodes, sizeof(lock_nodes));
 	watch(&lock_word, sizeof(lock_word));
-	machine.cpus = cpus_in_use = cpus_possible = cpus;
-	for (i = 0; i < cpus; i++) {
-		index_of_cpu[i] = cpu_of_index[i] = i;
+	machine.cpus = cpus_end = cpus_possible = cpus;
+	for (i = 0; i < cpus; i++)
 		machine.cpu_of[i].ends_ns = NEVER;
-	}
 	if (prorata_init())
 		machine_broken("the scheduler cannot begin");
 }

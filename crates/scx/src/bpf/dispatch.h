@@ -186,24 +186,25 @@ static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
 }
 
 /*
- * Sends the task that was picked for `cpu`, where it must not run, to its own cpu. False if somebody else
- * has done so.
+ * Sends the task that was picked for `cpu`, where it must not run, to its own cpu. False if it is not to go
+ * there: somebody else had it in hand, and it waits again.
  */
 static __always_inline bool redirect(u32 cpu, u32 id)
 {
 	struct slot __arena *slot = &slots[id];
-	bool is_here;
+	bool is_away;
 
 	if (!lock())
 		return false;
-	is_here = slot->state == TASK_RUNNING && slot->cpu == cpu;
-	if (is_here) {
+	if (slot->state == TASK_RUNNING && slot->cpu == cpu) {
 		end_quantum(id, false);
 		send_away(id, AWAY_CONFINED);
 		shared->stats.confined++;
 	}
+	/* Also where cpus have come or gone since it was picked. If it has gone home, the kernel ignores us. */
+	is_away = slot->state == TASK_AWAY;
 	unlock();
-	return is_here;
+	return is_away;
 }
 
 /* A task that runs on credit runs at once. */

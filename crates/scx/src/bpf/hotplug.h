@@ -5,6 +5,9 @@
  *   cpu 1 goes   ops.cpu_offline notes that (news.h); from now on the kernel puts what is there elsewhere
  *   cpu 0        ops.dispatch tells the policy: it begins anew on one cpu fewer, with those who are runnable
  *
+ * Until then the policy knows the cpus that there were: who is picked for one that has gone does not come, and
+ * no other is. A cpu that comes tells the policy by its own first decision, before it is given anything.
+ *
  * What a task is for the policy then:
  *
  *   waits     it is added, and wakes in its turn: who has waited longest comes first
@@ -97,7 +100,7 @@ static __always_inline void settle_again(struct slot __arena *slot, u32 id)
 		MASK(0)->waiting++;
 	if (p) {
 		note_mask(p, id);
-		if (p->nr_cpus_allowed < cpus_possible && is_bound(p))
+		if (is_limited(p) && is_bound(p))
 			slot->confined = true;
 	}
 	begin_competing(id);
@@ -108,7 +111,6 @@ static __always_inline void settle_again(struct slot __arena *slot, u32 id)
 /* A task that was known. The crowd, which does not come anew when it wakes, stays so. */
 static __always_inline void readmit(struct slot __arena *slot, u32 id)
 {
-	turns_forget(id);
 	slot->known = false;
 	if (slot->state > TASK_BLOCKED)
 		settle_again(slot, id);
@@ -129,12 +131,14 @@ static __always_inline void readmit_all(void)
 
 		slot->bound.mask = 0;
 		slot->bound.competes = false;
+		if (slot->was_known)
+			turns_forget(id);
+		slot->was_known = false;
 		if (slot->known)
 			readmit(slot, id);
 	}
 	bpf_for(id, FIRST_IDLER, MAX_TASKS) {
-		if (slots[id].state != TASK_OUT)
-			turns_forget(id);
+		turns_forget(id);
 		slots[id].state = TASK_OUT;
 	}
 	shared->idlers = 0;
@@ -160,7 +164,7 @@ static __always_inline void wake_all(void)
 }
 
 /* With the lock held, when the policy has been told all else. */
-static __always_inline void change_cpus(void)
+global_fn u32 change_cpus(void)
 {
 	u32 cpus = cpus_online();
 
@@ -173,6 +177,7 @@ static __always_inline void change_cpus(void)
 	readmit_all();
 	wake_all();
 	shared->filled_ns = 0;
+	return 0;
 }
 
 #endif

@@ -116,8 +116,8 @@ struct shared {
 	u64 waiting, running;
 	/* Tasks of which the policy is to be told something, and whether it is to be told of all. */
 	u32 news, news_of_all;
-	/* It is to be told of cpus; how often there was reason to. */
-	u32 cpus_changed, cpu_changes;
+	/* It is to be told of cpus. */
+	u32 cpus_changed;
 	u32 free_slot;
 	/* Waiting tasks, the one that has waited longest first. */
 	u32 oldest, newest;

@@ -131,17 +131,16 @@ static u32 place_of(struct slot __arena *slot, u32 id, u64 exec_ns, bool thrown_
 }
 
 /*
- * True if a task that is in our custody now, and may run everywhere, waits, and no cpu for it: its quantum
+ * True if a task that is in our custody now, and may run wherever a cpu comes, waits, and no cpu for it: its quantum
  * ended in ops.dispatch, which has looked for an idle one. The lock is not needed: who picks it meanwhile
- * finds it in our custody, or is seen here (dispatch.h). Nor has a cpu come since it was found that it may run
- * everywhere.
+ * finds it in our custody, or is seen here (dispatch.h).
  */
-static __always_inline bool makes_room(struct slot __arena *slot, u32 home, u32 cpu_changes)
+static __always_inline bool makes_room(struct slot __arena *slot, u32 home)
 {
 	slot->confined = false;
 	/* A barrier. */
 	return word_exchange(&slot->home, home) != NIL && word_look(&slot->state) == TASK_WAITING &&
-	       !slot->news && !shared->idle_cpus && shared->cpu_changes == cpu_changes;
+	       !slot->news && !shared->idle_cpus;
 }
 
 static __always_inline void enqueue_crowd(struct task_struct *p, u32 home, u64 enq_flags)
@@ -173,13 +172,10 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	u32 id = slot_of(p), home = scx_bpf_task_cpu(p), place, picked_for, idle = NIL;
 	u32 victim = NIL;
 	u64 now = scx_bpf_now(), exec_ns = p->se.sum_exec_runtime, slice_ns, flags = 0;
-	bool confined, was_picked;
+	bool limited = is_limited(p), confined = limited || is_kept(p), was_picked;
 	struct slot __arena *slot;
-	u32 cpu_changes;
 
 	use_arena();
-	cpu_changes = word_look(&shared->cpu_changes);
-	confined = is_confined(p);
 	if (serves_everybody(p)) {
 		if (!(enq_flags & SCX_ENQ_WAKEUP)) {
 			if (id != NIL && slots[id].state == TASK_BLOCKED)
@@ -195,7 +191,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	slot = &slots[id];
-	if (!(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ)) && !confined && makes_room(slot, home, cpu_changes)) {
+	if (!(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ)) && !confined && makes_room(slot, home)) {
 		if (goes_on_reading(p, home))
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, READER_NS, SCX_ENQ_HEAD);
 		return;
@@ -204,7 +200,8 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	picked_for = slot->cpu;
 	was_picked = slot->state == TASK_RUNNING;
-	if (shared->cpu_changes != cpu_changes)
+	/* A cpu that comes meanwhile is not used before we have let go of the lock. */
+	if (limited)
 		confined = is_confined(p);
 	slot->home = home;
 	slot->confined = confined;
@@ -268,6 +265,8 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (!begin_telling(shared->cpu[cpu].blocked - 1, now))
 		return;
+	if (shared->cpus_changed)
+		change_cpus();
 	group_patrol();
 	bpf_for(attempt, 0, 8) {
 		decision = decide(cpu, previous, exec_ns);

@@ -113,6 +113,8 @@ enum news {
 		u8 aside; \
 		/* The policy knows it: it has woken since it became ours. */ \
 		u8 known; \
+		/* It, or one that had the slot before, was known since the policy began. */ \
+		u8 was_known; \
 		/* What the policy has not been told of it: enum news. */ \
 		u8 news; \
 	}; \

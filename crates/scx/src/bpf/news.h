@@ -16,7 +16,7 @@
  *                      waits for it is woken
  *   it comes again     noted beside: it is a new one then
  *
- * Cpus that come or go are told last (hotplug.h).
+ * Cpus that come or go are told by the next ops.dispatch (hotplug.h).
  *
  * A slot is in the list once, as long as it has news. The list is touched with the lock held only.
  *
@@ -52,7 +52,7 @@ static bool is_untold(u32 id)
 
 static bool has_news(void)
 {
-	return shared->news != NIL || shared->news_of_all || shared->cpus_changed;
+	return shared->news != NIL || shared->news_of_all;
 }
 
 /* Of a task that the policy knows; others are told when they wake. */
@@ -113,7 +113,6 @@ static __always_inline void note_cpu(u32 cpu, bool comes)
 			note_block(shared->cpu[cpu].blocked - 1);
 	}
 	shared->cpus_changed = true;
-	shared->cpu_changes++;
 }
 
 /*
@@ -210,8 +209,6 @@ global_fn u32 tell_news(u32 sleeper)
 		if (news & NEWS_WEIGHT)
 			tell(id);
 	}
-	if (shared->cpus_changed)
-		change_cpus();
 	return 0;
 }
 

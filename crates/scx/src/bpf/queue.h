@@ -330,7 +330,7 @@ global_fn u32 give_back(u32 id)
 /* A task that the policy does not know is told to it, blocked. */
 static __always_inline void introduce(struct slot __arena *slot, u32 id, u32 weight)
 {
-	slot->known = true;
+	slot->known = slot->was_known = true;
 	slot->weight = weight;
 	record(EVENT_ADD, id, 0, weight, slot->pid);
 	turns_add(id, weight);

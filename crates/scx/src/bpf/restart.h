@@ -42,7 +42,7 @@ static __always_inline void turns_restart(u32 cpus)
 	turns_init(cpus);
 }
 
-/* A task that was known is not. */
+/* A number under which a task was known since the policy began. */
 static __always_inline void turns_forget(u32 id)
 {
 	zero_out(TASK(id), sizeof(struct policy_task));

@@ -126,6 +126,12 @@ static bool is_kept(const struct task_struct *p)
 	return p->migration_disabled;
 }
 
+/* True if there could be a cpu on which the task may not run. */
+static bool is_limited(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed < cpus_possible;
+}
+
 /*
  * Notes which cpus a task may run on, whether or not it must stay on one for a moment. With the lock held.
  * One that may run on none but a cpu that is going may run nowhere until the kernel has found it another:
@@ -137,7 +143,7 @@ static void note_mask(const struct task_struct *p, u32 id)
 	u64 words[BOUND_WORDS] = {}, some = unknown_zero(shared->now_ns);
 	u32 mask = 0, i;
 
-	if (p->nr_cpus_allowed < cpus_possible) {
+	if (is_limited(p)) {
 		bpf_probe_read_kernel(words, sizeof(words), &p->cpus_mask);
 		bpf_for(i, 0, BOUND_WORDS) {
 			u64 word = words[i & (BOUND_WORDS - 1)] & MASK(0)->cpus[i & (BOUND_WORDS - 1)];
@@ -154,7 +160,7 @@ static void note_mask(const struct task_struct *p, u32 id)
 /* True unless the task is allowed on every cpu right now. */
 static bool is_confined(const struct task_struct *p)
 {
-	return (p->nr_cpus_allowed < cpus_possible && is_bound(p)) || is_kept(p);
+	return (is_limited(p) && is_bound(p)) || is_kept(p);
 }
 
 static bool can_run_on(const struct task_struct *p, s32 cpu)
