@@ -18,6 +18,7 @@ mod flood;
 mod groups;
 mod hogs;
 mod hostile;
+mod hotplug;
 mod ideal;
 mod lmbench;
 mod loads;
@@ -70,6 +71,8 @@ pub(crate) enum Guest {
     Stress(stress::StressArgs),
     /// Works until it is killed.
     Worker(stress::WorkerArgs),
+    /// Runs hogs while cpus go and come, and prints how far they are from what they are due.
+    Hotplug(hotplug::Args),
     /// A user does at random what users can do, while cpus come and go.
     Hostile(hostile::Args),
     /// Is one of the user's processes.
@@ -107,6 +110,7 @@ impl Guest {
             Guest::Lmbench(args) => args.execute(),
             Guest::Stress(args) => args.execute(),
             Guest::Worker(args) => args.execute(),
+            Guest::Hotplug(args) => args.execute(),
             Guest::Hostile(args) => args.execute(),
             Guest::Miscreant(args) => args.execute(),
             Guest::Spinner(args) => args.execute(),

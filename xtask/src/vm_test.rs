@@ -35,6 +35,9 @@ const SERVED_PERCENT: u32 = 98;
 const P99_MS: u32 = 3;
 /// The policy under random disturbances, in virtual seconds; `vm-stress` has the long form.
 const STRESS_SECONDS: u64 = 5;
+/// Hogs' shares of so many seconds after each change of cpus, in per mille: or three quanta, if those are more.
+const HOTPLUG_SECONDS: u32 = 2;
+const HOTPLUG_ERROR: u32 = 20;
 /// An instruction takes 4 ns: the emulated cpus are slow, and the host is done the sooner.
 const ICOUNT: u32 = 2;
 
@@ -82,7 +85,7 @@ pub(crate) fn run() -> Result<()> {
         check(None, cpus, &scripts)?;
         if cpus > 1 {
             let stress = vm_stress::stress("gr3", STRESS_SECONDS, 1);
-            check(None, cpus, &[sleepers(), groups(), bound(), crowd(), reload(), stress])?;
+            check(None, cpus, &[sleepers(), groups(), bound(), crowd(), hotplug(), stress])?;
         }
     }
     eprintln!("xtask: in the kernel, 2 of 4 cpus offline");
@@ -348,34 +351,21 @@ end INT"
     )
 }
 
-/// A cpu that goes or comes makes the kernel unload the scheduler: it is loaded again under load, with
-/// the weights that were set and those that children should have inherited meanwhile, and goes on with
-/// its recording.
-fn reload() -> String {
-    "begin --record /tmp/recording
-again() {
-    while grep -qx enabled /sys/kernel/sched_ext/state; do sleep 0.02; done
-    while ! grep -qx enabled /sys/kernel/sched_ext/state; do sleep 0.1; done
-}
-sh -c 'while :; do :; done' & CHOSEN=$!
-sh -c 'while :; do :; done' & ORDINARY=$!
-renice 19 $CHOSEN $ORDINARY
-scx_prorata weight set --pid $CHOSEN 300
-setsid sh -c 'scx_prorata weight set --pgrp $$ 77
-while :; do sleep 1000 & sleep 0.3; done' & PARENT=$!
+/// Cpus go and come under load: the scheduler is not unloaded, keeps the weights that were set, shares out
+/// the cpus that are left, and records all of it. Where they do while it is loaded, the kernel ends it, and it
+/// is loaded again.
+fn hotplug() -> String {
+    format!(
+        "xtask guest hotplug --policy gr3 --seconds {HOTPLUG_SECONDS} --error {HOTPLUG_ERROR}
+scx_prorata --record /tmp/recording & LOADER=$!
 sleep 1
-for online in 0 1; do
-    echo $online >/sys/devices/system/cpu/cpu1/online
-    again
-    test \"$(scx_prorata weight get --pid $CHOSEN)\" = \"$CHOSEN 300\"
-    test \"$(scx_prorata weight get --pid $ORDINARY)\" = \"$ORDINARY 15\"
-    test \"$(scx_prorata weight get --pgrp $PARENT | cut -d' ' -f2 | sort -u)\" = 77
-done
-kill $CHOSEN $ORDINARY -$PARENT
+! grep -qx enabled /sys/kernel/sched_ext/state
+for online in 0 1; do echo $online >/sys/devices/system/cpu/cpu1/online; done
+while ! grep -q ' reload 2' /tmp/recording; do sleep 0.1; done
+test \"$(scx_prorata weight get --pid $$)\" = \"$$ 1024\"
 end INT
-test $(grep -c ' reload ' /tmp/recording) = 2
 prorata verify /tmp/recording"
-        .to_string()
+    )
 }
 
 /// Loading takes longest: one scheduler for what looks at a recording.

@@ -1,8 +1,8 @@
 //! A user against everybody: what an ordinary user can do, at random, while cpus come and go.
 //!
 //! Two hogs of root are in a cgroup of weight 100, the user's processes in one of 200, whose tree is
-//! theirs. Whatever they do, the hogs are due a third of the cpus that are online; the scheduler stays,
-//! or is loaded again where the kernel unloads it for a cpu; the core explains every decision.
+//! theirs. Whatever they do, the hogs are due a third of the cpus that are online; the scheduler stays; the
+//! core explains every decision.
 
 use std::fmt;
 use std::fs;
@@ -105,12 +105,14 @@ impl Args {
             miscreants: Vec::new(),
             steps: Vec::new(),
             meter: Meter::new(hogs.pids()),
+            loads: 0,
             online: cpus,
             acts: self.acts.join(","),
             _releaser: Releaser::start(),
         };
         siege.next_wave(random)?;
         thread::sleep(SETTLING);
+        siege.loads = scheduler::loads()?;
         siege.meter.read()?;
         // All cpus for a quarter of the time, then fewer, then all again.
         let mut gone: Vec<usize> = Vec::new();
@@ -214,6 +216,8 @@ struct Siege {
     miscreants: Vec<Child>,
     steps: Vec<Step>,
     meter: Meter,
+    /// How often a scheduler was loaded when all began.
+    loads: u64,
     online: usize,
     acts: String,
     _releaser: Releaser,
@@ -236,6 +240,7 @@ impl Siege {
 
     fn step(&mut self) -> Result<()> {
         self.scheduler.goes_on()?;
+        ensure!(scheduler::loads()? == self.loads, "the kernel has unloaded the scheduler");
         let breaches = fs::read_to_string(BREACHES).unwrap_or_default();
         ensure!(breaches.is_empty(), "the user got what is not for users:\n{breaches}");
         signal_users(libc::SIGCONT)?;
@@ -245,20 +250,15 @@ impl Siege {
         Ok(())
     }
 
-    /// The kernel unloads the scheduler for it, and the loader loads it again.
     fn set_online(&mut self, cpu: usize, online: bool) -> Result<()> {
         self.step()?;
-        let before = scheduler::loads()?;
+        // While it comes or goes it is nobody's.
+        self.online -= usize::from(!online);
         let file = format!("/sys/devices/system/cpu/cpu{cpu}/online");
         fs::write(&file, if online { "1" } else { "0" })
             .with_context(|| format!("{file}: cannot set it to {online}"))?;
-        self.online = if online { self.online + 1 } else { self.online - 1 };
-        let deadline = Instant::now() + PATIENCE;
-        while scheduler::loads()? == before {
-            ensure!(Instant::now() < deadline, "the scheduler is not loaded again in {PATIENCE:?}");
-            thread::sleep(STEP);
-            self.step()?;
-        }
+        self.step()?;
+        self.online += usize::from(online);
         Ok(())
     }
 
@@ -293,8 +293,6 @@ impl Siege {
     fn end(mut self, hogs: Hogs) -> Result<f64> {
         self.end_miscreants()?;
         drop(hogs);
-        // It may be loading.
-        self.scheduler.wait_again()?;
         self.scheduler.stop()?;
         shell::run(Command::new("prorata").args(["verify", RECORDING]))?;
         worst_window(&self.steps).context("the phase is shorter than a window")
@@ -305,7 +303,6 @@ impl Siege {
 struct Step {
     seconds: f64,
     online: usize,
-    scheduled: bool,
     /// Run times in s.
     hogs: [f64; 2],
     user: f64,
@@ -327,10 +324,9 @@ impl fmt::Display for Step {
         let part = |time: f64| time / self.seconds;
         write!(
             f,
-            "{:.2} s, {} cpus, {}: hogs {:.3} {:.3}, due {:.3}; user {:.3}, others {:.3}, idle {:.3}",
+            "{:.2} s, {} cpus: hogs {:.3} {:.3}, due {:.3}; user {:.3}, others {:.3}, idle {:.3}",
             self.seconds,
             self.online,
-            if self.scheduled { "scheduled" } else { "loading" },
             part(self.hogs[0]),
             part(self.hogs[1]),
             part(self.due()),
@@ -345,13 +341,11 @@ struct Meter {
     hogs: Vec<u32>,
     at: Instant,
     last: [f64; 5],
-    /// How often a scheduler was loaded until then.
-    loads: u64,
 }
 
 impl Meter {
     fn new(hogs: Vec<u32>) -> Meter {
-        Meter { hogs, at: Instant::now(), last: [0.0; 5], loads: 0 }
+        Meter { hogs, at: Instant::now(), last: [0.0; 5] }
     }
 
     /// Run times since the last reading: of each hog, the user, the rest, nobody.
@@ -366,19 +360,9 @@ impl Meter {
 
     fn step(&mut self, online: usize) -> Result<Step> {
         let begin = self.at;
-        let loads = scheduler::loads()?;
         let [first, second, user, others, idle] = self.read()?;
-        let step = Step {
-            seconds: (self.at - begin).as_secs_f64(),
-            online,
-            scheduled: loads == self.loads && scheduler::is_enabled(),
-            hogs: [first, second],
-            user,
-            others,
-            idle,
-        };
-        self.loads = loads;
-        Ok(step)
+        let seconds = (self.at - begin).as_secs_f64();
+        Ok(Step { seconds, online, hogs: [first, second], user, others, idle })
     }
 }
 
@@ -402,10 +386,8 @@ fn idle_s() -> Result<f64> {
     Ok(ticks.parse::<u64>()? as f64 / USER_TICKS_PER_S)
 }
 
-/// The least part of its due that a hog received in a window of the time in which it was ours to give;
-/// none if there is no such window.
+/// The least part of its due that a hog received in a window; none if there is no window.
 fn worst_window(steps: &[Step]) -> Option<f64> {
-    let steps: Vec<&Step> = steps.iter().filter(|step| step.scheduled).collect();
     let window = |begin: usize| {
         let mut seconds = 0.0;
         let length = steps[begin..].iter().position(|step| {
@@ -414,7 +396,7 @@ fn worst_window(steps: &[Step]) -> Option<f64> {
         })?;
         Some(&steps[begin..=begin + length])
     };
-    let least = |window: &[&Step]| {
+    let least = |window: &[Step]| {
         let due: f64 = window.iter().map(|step| step.due()).sum();
         let received = |hog: usize| window.iter().map(|step| step.hogs[hog]).sum::<f64>();
         received(0).min(received(1)) / due

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::random::Random;
-use super::scheduler::Scheduler;
+use super::scheduler::{self, Scheduler};
 use super::system;
 use crate::shell;
 
@@ -80,10 +80,12 @@ impl StressArgs {
     fn change_cpus(&self, cpus: usize, random: &mut Random) -> Result<()> {
         let scheduler = Scheduler::start(&self.ours())?;
         let mut workers = Workers::new(cpus, random)?;
+        let before = scheduler::loads()?;
         hotplug(cpus, random)?;
-        workers.pause()?;
-        scheduler.wait_again().context("after cpus went away and came back")?;
-        workers.resume()?;
+        ensure!(
+            scheduler::loads()? == before,
+            "the scheduler was unloaded for cpus that went and came"
+        );
         workers.all_go_on().context("after hotplug")?;
         scheduler.stop()
     }
@@ -186,15 +188,6 @@ impl Workers {
         Ok(())
     }
 
-    /// Leaves the machine to the loader, which verifies for long enough.
-    fn pause(&self) -> Result<()> {
-        self.0.iter().try_for_each(|worker| system::signal(worker.id(), libc::SIGSTOP))
-    }
-
-    fn resume(&self) -> Result<()> {
-        self.0.iter().try_for_each(|worker| system::signal(worker.id(), libc::SIGCONT))
-    }
-
     /// Every worker is there, and runs in time.
     fn all_go_on(&mut self) -> Result<()> {
         let before = self.run_times_ns()?;
@@ -292,7 +285,7 @@ impl Intruder {
     }
 }
 
-/// Takes cpus away and gives them back. The kernel unloads the scheduler each time.
+/// Takes a cpu away and gives it back.
 fn hotplug(cpus: usize, random: &mut Random) -> Result<()> {
     let cpu = 1 + random.index(cpus - 1);
     let file = format!("/sys/devices/system/cpu/cpu{cpu}/online");

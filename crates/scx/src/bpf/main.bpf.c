@@ -414,9 +414,11 @@ static __always_inline void change_cpu(s32 cpu, bool comes)
 		unlock();
 	}
 	bpf_local_irq_restore(&flags);
+	if (!comes)
+		slices_end(cpu);
 	/* One that idles may wait for a task that does not come now. */
 	bpf_for(other, 0, cpus_end) {
-		if (is_in_use(other))
+		if (is_online(other))
 			scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
 	}
 }

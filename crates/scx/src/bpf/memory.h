@@ -196,6 +196,12 @@ static bool corrects_turns(void)
 
 #include "mask.h"
 
+/* The kernel gives it tasks: the policy may have to be told of it, or that it has gone. */
+static bool is_online(u32 cpu)
+{
+	return shared->online[(cpu / 64) & (BOUND_WORDS - 1)] >> (cpu & 63) & 1;
+}
+
 /* Mask 0 is that of all cpus that are in use. */
 static bool is_in_use(u32 cpu)
 {

@@ -25,6 +25,8 @@
 #define SLICE_REST_NS 20000ULL
 /* What runs beside the policy is done soon: so long until we look again. */
 #define BESIDE_NS 250000ULL
+/* So often a cpu that goes looks whether it may. */
+#define LEAVING_NS 2000000ULL
 /* bpf.h has it as a macro, which is not in the kernel's BTF. */
 #define TIMER_CPU_PIN (1ULL << 1)
 
@@ -72,9 +74,14 @@ static int slice_timer_fires(void *map, u32 *cpu, struct slice_timer *this)
 
 	use_arena();
 	this->fires_ns = 0;
-	/* The kernel moves the timers of a cpu that goes to another. */
+	/* The kernel moves the timers of a cpu that has gone to another. */
 	if (bpf_get_smp_processor_id() != *cpu)
 		return 0;
+	if (!is_online(*cpu)) {
+		scx_bpf_kick_cpu(*cpu, 0);
+		set_timer(this, now, LEAVING_NS);
+		return 0;
+	}
 	if (this->ends_ns > now + SLICE_REST_NS)
 		set_timer(this, now, this->ends_ns - now);
 	else if (!current->pid)
@@ -99,6 +106,18 @@ static void slice_begins(u32 cpu, u64 slice_ns)
 	this->ends_ns = now + slice_ns;
 	if (!this->fires_ns || this->fires_ns > this->ends_ns)
 		set_timer(this, now, slice_ns);
+}
+
+/*
+ * This cpu goes. The kernel waits until nobody is on its run queue, but looks only when the cpu schedules; and
+ * tasks that wait leave it when others pick them. So it is made to look until it has gone.
+ */
+static void slices_end(u32 cpu)
+{
+	struct slice_timer *this = bpf_map_lookup_elem(&slice_timers, &cpu);
+
+	if (this)
+		set_timer(this, scx_bpf_now(), LEAVING_NS);
 }
 
 static void slice_init(void)
