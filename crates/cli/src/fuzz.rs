@@ -23,6 +23,9 @@ const RECORDINGS: &[&str] = &[
      9 wake 0\n9 pick 1 0\n12 charge 0 3 3\n12 remove 0\n",
     "prorata-record 1 policy gdq:t=2,delta=1 cpus 4 quantum_ns 100\n1 add 0 1 9\n2 wake 0\n\
      3 away 0 rescue\n3 block 0\n3 pick 0 -\n13 return 0 0 4\n13 wake 0\n13 pick 0 0\n",
+    "prorata-record 1 policy vtrr:sleepers=turns cpus 2 quantum_ns 5000000\n1 add 0 2 100\n2 wake 0\n\
+     3 pick 0 0\n4 cpus 1\n4 add 0 2 100\n4 away 0 cpus\n5 pick 0 -\n7 return 0 0 4\n7 wake 0\n\
+     7 pick 0 0\n",
 ];
 
 /// As a shell would hand it over, without quotes.
@@ -44,6 +47,7 @@ fn targets() -> Vec<Target<'static>> {
                 "block",
                 "remove",
                 "weight",
+                "cpus",
                 "reload",
                 "away",
                 "return",

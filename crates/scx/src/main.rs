@@ -79,7 +79,7 @@ fn run(options: &Options) -> Result<()> {
     }
     let recorder = options.record.as_deref().map(Recorder::create).transpose()?;
     let mut session = Session { options, shutdown, recorder, socket: None, heritage: None };
-    // After cpu hotplug the kernel unloads the scheduler and asks for it to be loaded again.
+    // Where cpus come or go while it loads, the kernel asks for it to be loaded again.
     while session.schedule()? {
         log::info!("loading again");
     }

@@ -429,6 +429,17 @@ mod tests {
     }
 
     #[test]
+    fn where_cpus_came_who_ran_goes_on_outside_a_new_policy() {
+        let before = ["3 pick 0 0", "9 cpus 2", "9 add 0 2 100", "9 away 0 cpus", "9 add 1 1 101"];
+        let after = ["9 wake 1", "9 pick 1 1", "13 return 0 0 10", "13 wake 0", "13 pick 0 0"];
+        assert_eq!(replay(&[&TWO[..], &before, &after].concat()).unwrap(), None);
+        let [again, early] = ["10 away 0 cpus", "9 pick 0 0"];
+        assert!(replay(&[&TWO[..], &before, &[again]].concat()).is_err());
+        let difference = replay(&[&TWO[..], &before, &[early]].concat()).unwrap().unwrap();
+        assert!(difference.contains("the policy none"), "{difference}");
+    }
+
+    #[test]
     fn nonsense_is_an_error_and_no_panic() {
         for wrong in [
             "",
@@ -441,6 +452,8 @@ mod tests {
             "1 charge 0 1 1",
             "1 block",
             "1 reload 0",
+            "1 cpus 0",
+            "1 cpus 9999999",
             "1 reload 9999999",
             "1 return 0 0 0",
             "18446744073709551615 add 0 1 1",

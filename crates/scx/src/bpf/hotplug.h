@@ -2,7 +2,7 @@
 /*
  * Cpus that come and go.
  *
- *   cpu 1 goes   ops.cpu_offline notes that (news.h); from now on the kernel puts what is there elsewhere
+ *   cpu 1 goes   it is noted (news.h); the kernel puts what runs there elsewhere
  *   cpu 0        ops.dispatch tells the policy: it begins anew on one cpu fewer, with those who are runnable
  *
  * Until then the policy knows the cpus that there were: who is picked for one that has gone does not come, and

@@ -265,6 +265,7 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (!begin_telling(shared->cpu[cpu].blocked - 1, now))
 		return;
+	note_cpus(cpu);
 	if (shared->cpus_changed)
 		change_cpus();
 	group_patrol();

@@ -104,6 +104,8 @@ static __always_inline void note_cpu(u32 cpu, bool comes)
 {
 	u64 bit = 1ULL << (cpu & 63);
 
+	if (is_online(cpu) == comes)
+		return;
 	if (comes) {
 		shared->online[(cpu / 64) & (BOUND_WORDS - 1)] |= bit;
 	} else {
@@ -113,6 +115,44 @@ static __always_inline void note_cpu(u32 cpu, bool comes)
 			note_block(shared->cpu[cpu].blocked - 1);
 	}
 	shared->cpus_changed = true;
+}
+
+/* The kernel's; null where its symbols are not told. */
+extern const void __cpu_active_mask __ksym __weak;
+/* Decisions between two looks at it. */
+#define LOOKS_AT_CPUS 64
+
+/*
+ * A cpu that goes decides nothing from when it ceases to be active on. ops.cpu_offline comes later: when cpusets
+ * have been changed, for which processes have to be waited for that may want a cpu themselves, and be bound to
+ * that one.
+ */
+global_fn u32 note_inactive_cpus(void)
+{
+	u64 active[BOUND_WORDS] = {};
+	u32 i, cpu;
+
+	if (!&__cpu_active_mask)
+		return 0;
+	bpf_probe_read_kernel(active, sizeof(active), &__cpu_active_mask);
+	bpf_for(i, 0, (cpus_end + 63) / 64) {
+		if (!(shared->online[i & (BOUND_WORDS - 1)] & ~active[i & (BOUND_WORDS - 1)]))
+			continue;
+		bpf_for(cpu, 64 * i, 64 * i + 64) {
+			if (is_online(cpu) && !(active[i & (BOUND_WORDS - 1)] >> (cpu & 63) & 1))
+				note_cpu(cpu, false);
+		}
+	}
+	return 0;
+}
+
+/* As `cpu` is about to decide. One that does so is in use: it may have been about to go, and have stayed. */
+static __always_inline void note_cpus(u32 cpu)
+{
+	if (!is_online(cpu))
+		note_cpu(cpu, true);
+	if (shared->stats.picks % LOOKS_AT_CPUS == 0)
+		note_inactive_cpus();
 }
 
 /*
