@@ -35,7 +35,7 @@ const SERVED_PERCENT: u32 = 98;
 const P99_MS: u32 = 3;
 /// The policy under random disturbances, in virtual seconds; `vm-stress` has the long form.
 const STRESS_SECONDS: u64 = 5;
-/// Hogs' shares of so many seconds after each change of cpus, in per mille: or three quanta, if those are more.
+/// Hogs' shares of so many seconds after each change of cpus, in per mille; or three quanta, if that is more.
 const HOTPLUG_SECONDS: u32 = 2;
 const HOTPLUG_ERROR: u32 = 20;
 /// An instruction takes 4 ns: the emulated cpus are slow, and the host is done the sooner.
@@ -352,8 +352,8 @@ end INT"
 }
 
 /// Cpus go and come under load: the scheduler is not unloaded, keeps the weights that were set, shares out
-/// the cpus that are left, and records all of it. Where they do while it is loaded, the kernel ends it, and it
-/// is loaded again.
+/// the cpus that are left, and records all of it. Where they do while it is loaded, the kernel ends it, and
+/// it is loaded again.
 fn hotplug() -> String {
     format!(
         "xtask guest hotplug --policy gr3 --seconds {HOTPLUG_SECONDS} --error {HOTPLUG_ERROR}

@@ -37,9 +37,10 @@ use std::thread::{self, JoinHandle};
 use anyhow::{Context, Result, bail};
 
 use crate::bpf_intf::{
-    away_AWAY_CPUS, away_AWAY_RESCUE, event, event_kind_EVENT_ADD, event_kind_EVENT_AWAY, event_kind_EVENT_BLOCK,
-    event_kind_EVENT_CHARGE, event_kind_EVENT_CPUS, event_kind_EVENT_INTERRUPT, event_kind_EVENT_PAID,
-    event_kind_EVENT_PICK, event_kind_EVENT_REMOVE, event_kind_EVENT_RETURN, event_kind_EVENT_WAKE,
+    away_AWAY_CPUS, away_AWAY_RESCUE, event, event_kind_EVENT_ADD, event_kind_EVENT_AWAY,
+    event_kind_EVENT_BLOCK, event_kind_EVENT_CHARGE, event_kind_EVENT_CPUS,
+    event_kind_EVENT_INTERRUPT, event_kind_EVENT_PAID, event_kind_EVENT_PICK,
+    event_kind_EVENT_REMOVE, event_kind_EVENT_RETURN, event_kind_EVENT_WAKE,
     event_kind_EVENT_WEIGHT,
 };
 use crate::policies::Spec;

@@ -162,12 +162,11 @@ impl Recorder {
         }
     }
 
-    /// As `hotplug.h` does it: who waits is added and wakes, whoever came first; who runs is added; who sleeps
-    /// is not.
+    /// As `hotplug.h` does it: who waits is added and wakes, whoever came first; who runs is added; who
+    /// sleeps is not.
     fn change_cpus(&mut self) {
         let is_large = self.cpus.len() > 16;
-        let cpus =
-            if is_large { 17 + self.random.below(496) } else { some_cpus(&mut self.random) };
+        let cpus = if is_large { 17 + self.random.below(496) } else { some_cpus(&mut self.random) };
         self.policy = build(&self.name, self.sleepers, cpus);
         self.call(format_args!("h {cpus}"));
         self.cpus = vec![None; cpus];
@@ -311,9 +310,8 @@ fn a_change_to_other_cpus_is_noticed() {
             None => format!("{call}\n"),
         });
         recorder.calls = told.collect();
-        let compared = std::panic::catch_unwind(AssertUnwindSafe(|| {
-            recorder.difference(&program, "")
-        }));
+        let compared =
+            std::panic::catch_unwind(AssertUnwindSafe(|| recorder.difference(&program, "")));
         compared.map_or(true, |difference| difference.is_some())
     });
     assert!(noticed.count() > 6);

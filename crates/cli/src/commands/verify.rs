@@ -4,8 +4,8 @@
 //! and every decision that it took. The events are told to the core library's policy of the same
 //! name, which must decide the same. Quanta outside the policy (tasks rescued, or bound to other
 //! cpus than the one that picked them) are events like any other: what they change is explained,
-//! and they are counted. Where cpus came or went, or the scheduler was loaded again, a policy begins anew that
-//! knows nothing.
+//! and they are counted. Where cpus came or went, or the scheduler was loaded again, a policy begins anew
+//! that knows nothing.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

@@ -3,7 +3,7 @@
  * Cpus that come and go.
  *
  *   cpu 1 goes   it is noted (news.h); the kernel puts what runs there elsewhere
- *   cpu 0        ops.dispatch tells the policy: it begins anew on one cpu fewer, with those who are runnable
+ *   cpu 0        ops.dispatch tells the policy: it begins anew on one cpu fewer, with who is runnable
  *
  * Until then the policy knows the cpus that there were: who is picked for one that has gone does not come, and
  * no other is. A cpu that comes tells the policy by its own first decision, before it is given anything.

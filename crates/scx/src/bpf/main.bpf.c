@@ -131,9 +131,9 @@ static u32 place_of(struct slot __arena *slot, u32 id, u64 exec_ns, bool thrown_
 }
 
 /*
- * True if a task that is in our custody now, and may run wherever a cpu comes, waits, and no cpu for it: its quantum
- * ended in ops.dispatch, which has looked for an idle one. The lock is not needed: who picks it meanwhile
- * finds it in our custody, or is seen here (dispatch.h).
+ * True if a task that is in our custody now, and may run wherever a cpu comes, waits, and no cpu for it: its
+ * quantum ended in ops.dispatch, which has looked for an idle one. The lock is not needed: who picks it
+ * meanwhile finds it in our custody, or is seen here (dispatch.h).
  */
 static __always_inline bool makes_room(struct slot __arena *slot, u32 home)
 {

@@ -123,9 +123,9 @@ extern const void __cpu_active_mask __ksym __weak;
 #define LOOKS_AT_CPUS 64
 
 /*
- * A cpu that goes decides nothing from when it ceases to be active on. ops.cpu_offline comes later: when cpusets
- * have been changed, for which processes have to be waited for that may want a cpu themselves, and be bound to
- * that one.
+ * A cpu that goes decides nothing from when it ceases to be active on. ops.cpu_offline comes later: when
+ * cpusets have been changed, for which the kernel waits for processes that may want a cpu themselves, and may
+ * be bound to that one.
  */
 global_fn u32 note_inactive_cpus(void)
 {

@@ -109,8 +109,8 @@ static void slice_begins(u32 cpu, u64 slice_ns)
 }
 
 /*
- * This cpu goes. The kernel waits until nobody is on its run queue, but looks only when the cpu schedules; and
- * tasks that wait leave it when others pick them. So it is made to look until it has gone.
+ * This cpu goes. The kernel waits until nobody is on its run queue, but looks only when the cpu schedules;
+ * and tasks that wait leave it when others pick them. So it is made to look until it has gone.
  */
 static void slices_end(u32 cpu)
 {

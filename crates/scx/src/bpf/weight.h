@@ -5,7 +5,7 @@
  *
  * Two hogs of nice 0 and 5 weigh 1024 and 335: on one cpu they get 75 % and 25 %. A chosen weight
  * is inherited by the task's children and survives exec. It is kept with the task itself, in a map that
- * the loader hands on, so that it also survives that the kernel ends the scheduler for hotplug while it loads.
+ * the loader hands on, so that it also survives that the kernel ends the scheduler while it loads.
  */
 #ifndef PRORATA_WEIGHT_H
 #define PRORATA_WEIGHT_H
