@@ -2,11 +2,11 @@
 /*
  * Cpus that come and go.
  *
- *   cpu 1 goes   it is noted (news.h); the kernel puts what runs there elsewhere
- *   cpu 0        ops.dispatch tells the policy: it begins anew on one cpu fewer, with who is runnable
+ *   cpu 1 goes   that is noted (news.h); the kernel puts what runs there elsewhere
+ *   cpu 0        ops.dispatch tells the policy: it begins anew on fewer cpus, with all that are runnable
  *
- * Until then the policy knows the cpus that there were: who is picked for one that has gone does not come, and
- * no other is. A cpu that comes tells the policy by its own first decision, before it is given anything.
+ * Until then the policy knows the cpus that there were. Nobody is picked for one that has gone, which does
+ * not ask. A cpu that comes tells the policy by its own first decision, before it is given anything.
  *
  * What a task is for the policy then:
  *

@@ -117,8 +117,13 @@ static __always_inline void note_cpu(u32 cpu, bool comes)
 	shared->cpus_changed = true;
 }
 
-/* The kernel's; null where its symbols are not told. */
+/* The kernel's mask of cpus that are active; null where its symbols are not told. */
+#ifdef __bpf__
 extern const void __cpu_active_mask __ksym __weak;
+#define ACTIVE_CPUS (&__cpu_active_mask)
+#else
+#define ACTIVE_CPUS NULL
+#endif
 /* Decisions between two looks at it. */
 #define LOOKS_AT_CPUS 64
 
@@ -132,9 +137,9 @@ global_fn u32 note_inactive_cpus(void)
 	u64 active[BOUND_WORDS] = {};
 	u32 i, cpu;
 
-	if (!&__cpu_active_mask)
+	if (!ACTIVE_CPUS)
 		return 0;
-	bpf_probe_read_kernel(active, sizeof(active), &__cpu_active_mask);
+	bpf_probe_read_kernel(active, sizeof(active), ACTIVE_CPUS);
 	bpf_for(i, 0, (cpus_end + 63) / 64) {
 		if (!(shared->online[i & (BOUND_WORDS - 1)] & ~active[i & (BOUND_WORDS - 1)]))
 			continue;

@@ -48,8 +48,6 @@ typedef int64_t s64;
 #define bpf_core_enum_value(...) 0
 #define bpf_core_read(...) ((void)0)
 #define bpf_probe_read_kernel(...) ((void)0)
-#define __ksym
-#define __weak __attribute__((weak))
 
 /* --- the kernel's structures, as far as we look at them ---------------------------------------- */
 
