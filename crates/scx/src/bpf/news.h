@@ -117,36 +117,41 @@ static __always_inline void note_cpu(u32 cpu, bool comes)
 	shared->cpus_changed = true;
 }
 
-/* The kernel's mask of cpus that are active; null where its symbols are not told. */
-#ifdef __bpf__
-extern const void __cpu_active_mask __ksym __weak;
-#define ACTIVE_CPUS (&__cpu_active_mask)
-#else
-#define ACTIVE_CPUS NULL
-#endif
-/* Decisions between two looks at it. */
+/* Decisions between two looks at which cpus go. */
 #define LOOKS_AT_CPUS 64
 
-/*
- * A cpu that goes decides nothing from when it ceases to be active on. ops.cpu_offline comes later: when
- * cpusets have been changed, for which the kernel waits for processes that may want a cpu themselves, and may
- * be bound to that one.
- */
-global_fn u32 note_inactive_cpus(void)
-{
-	u64 active[BOUND_WORDS] = {};
-	u32 i, cpu;
+#ifdef __bpf__
+/* What the kernel is about to do with cpus. */
+extern const struct cpuhp_cpu_state cpuhp_state __ksym __weak;
 
-	if (!ACTIVE_CPUS)
-		return 0;
-	bpf_probe_read_kernel(active, sizeof(active), ACTIVE_CPUS);
-	bpf_for(i, 0, (cpus_end + 63) / 64) {
-		if (!(shared->online[i & (BOUND_WORDS - 1)] & ~active[i & (BOUND_WORDS - 1)]))
-			continue;
-		bpf_for(cpu, 64 * i, 64 * i + 64) {
-			if (is_online(cpu) && !(active[i & (BOUND_WORDS - 1)] >> (cpu & 63) & 1))
-				note_cpu(cpu, false);
-		}
+static __always_inline bool is_going(u32 cpu)
+{
+	const struct cpuhp_cpu_state *state;
+
+	if (!&cpuhp_state)
+		return false;
+	state = bpf_per_cpu_ptr(&cpuhp_state, cpu);
+	return state && state->target < bpf_core_enum_value(enum cpuhp_state, CPUHP_AP_ACTIVE);
+}
+#else
+static bool is_going(u32 cpu)
+{
+	(void)cpu;
+	return false;
+}
+#endif
+
+/*
+ * A cpu that goes decides nothing from early on. ops.cpu_offline comes later: when cpusets have been changed,
+ * for which the kernel waits for processes that may want a cpu themselves, and may be bound to that one.
+ */
+global_fn u32 note_going_cpus(void)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, cpus_end) {
+		if (is_online(cpu) && is_going(cpu))
+			note_cpu(cpu, false);
 	}
 	return 0;
 }
@@ -157,7 +162,7 @@ static __always_inline void note_cpus(u32 cpu)
 	if (!is_online(cpu))
 		note_cpu(cpu, true);
 	if (shared->stats.picks % LOOKS_AT_CPUS == 0)
-		note_inactive_cpus();
+		note_going_cpus();
 }
 
 /*
