@@ -39,11 +39,13 @@ fn old_and_new() -> Result<(String, String)> {
     let old = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let (before, rest) = old.split_once(BEGIN).context("README.md has no mark for the table")?;
     let (_, after) = rest.split_once(END).context("README.md has no mark for the table's end")?;
-    let new = format!("{before}{BEGIN}{}{END}{after}", table());
+    let build = shell::workspace().join("crates/scx/build.rs");
+    let build = fs::read_to_string(&build).with_context(|| build.display().to_string())?;
+    let new = format!("{before}{BEGIN}{}{END}{after}", table(&build));
     Ok((old, new))
 }
 
-fn table() -> String {
+fn table(build: &str) -> String {
     let mut table = String::from(
         "| policy | paper | bound on the service error, quanta | pick · insert · remove | cpus | kernel |\n\
          |---|---|---|---|---|---|\n",
@@ -52,7 +54,7 @@ fn table() -> String {
         let Entry { name, title, paper, bound, cost, multiprocessor, .. } = entry;
         let cost = format!("O({}) · O({}) · O({})", cost.pick, cost.insert, cost.remove);
         let cpus = if *multiprocessor { "any" } else { "1" };
-        let kernel = if in_kernel(name) { "yes" } else { "" };
+        let kernel = if in_kernel(name, build) { "yes" } else { "" };
         let bound = bound.text.replace('|', "\\|");
         let row =
             format!("| `{name}` {title} | {paper} | {bound} | {cost} | {cpus} | {kernel} |\n");
@@ -61,8 +63,7 @@ fn table() -> String {
     table
 }
 
-/// Whether scx_prorata has the policy.
-fn in_kernel(name: &str) -> bool {
-    let header = format!("crates/scx/src/bpf/policies/{}.h", name.replace('-', "_"));
-    shell::workspace().join(header).is_file()
+/// Whether scx_prorata has the policy: its build makes an object of it.
+fn in_kernel(name: &str, build: &str) -> bool {
+    build.contains(&format!("\"{}\"", name.replace('-', "_")))
 }

@@ -102,6 +102,7 @@ pub const REGISTRY: &[Entry] = &[
     linux_26::ENTRY,
     linux_eevdf::LINUX_6_18,
     linux_eevdf::LINUX_7_3,
+    gdq::distributed::ENTRY,
 ];
 
 /// Why a policy could not be built.

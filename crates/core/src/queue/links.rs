@@ -69,6 +69,13 @@ impl Links {
         self.links[task.index()].next
     }
 
+    /// The task before `task` in its queue, before the first one the last.
+    #[inline]
+    #[must_use]
+    pub fn previous(&self, task: TaskId) -> TaskId {
+        self.links[task.index()].previous
+    }
+
     /// The tasks of the queue of this first task.
     pub fn iter(&self, first: Option<TaskId>) -> impl Iterator<Item = TaskId> + '_ {
         let mut at = first;
@@ -117,6 +124,9 @@ mod tests {
                 }
                 for (&first, tasks) in firsts.iter().zip(&naive) {
                     prop_assert!(links.iter(first).eq(tasks.iter().copied()));
+                    for task in links.iter(first) {
+                        prop_assert_eq!(links.previous(links.next(task)), task);
+                    }
                 }
             }
         }

@@ -157,7 +157,9 @@ fn feasible(entries: &[Entry], rule: Rule) {
             let setup = Setup::new(on, QUANTUM_NS);
             let policy = rule(entry, &setup);
             let results = simulate(policy, on, &parts.concat(), 4_000 * MS);
-            hold(entry.name, &results, &Limits { served: 97.0, distance: 6.0 });
+            // Its queues may be further apart, by a round for each cpu.
+            let apart = if entry.name == "gdq-distributed" { on as f64 } else { 0.0 };
+            hold(entry.name, &results, &Limits { served: 97.0, distance: 6.0 + apart });
         }
     });
 }
@@ -314,7 +316,8 @@ fn reweighting(entries: &[Entry], rule: Rule) {
 fn a_changed_weight_counts() {
     reweighting(&by_weight(), corrected);
     // GDQ's groups, of T = 20 quanta, are off beside a sleeper with and without turns.
-    let entries: Vec<Entry> = by_weight().into_iter().filter(|e| e.name != "gdq").collect();
+    let is_gdq = |entry: &Entry| entry.name.starts_with("gdq");
+    let entries: Vec<Entry> = by_weight().into_iter().filter(|entry| !is_gdq(entry)).collect();
     reweighting(&entries, with_turns);
 }
 

@@ -8,10 +8,14 @@ use prorata::policies::gdq::Gdq;
 use prorata::{Checked, Policy, Setup, TaskId, Weight, weights};
 
 /// The least and the greatest error of any task in `quanta` quanta, in quanta.
-fn extremes(cpus: usize, numbers: &[u32], t: u32, delta: u32, quanta: usize) -> (f64, f64) {
+pub(crate) fn extremes<P: Policy>(
+    policy: P,
+    cpus: usize,
+    numbers: &[u32],
+    quanta: usize,
+) -> (f64, f64) {
     let weights: Vec<Weight> = numbers.iter().map(|&n| weight(n)).collect();
-    let setup = Setup::new(cpus, common::QUANTUM_NS);
-    let policy = Checked::new(Gdq::new(&setup, t, delta), &setup);
+    let policy = Checked::new(policy, &Setup::new(cpus, common::QUANTUM_NS));
     let mut run = Lockstep::new(start(policy, numbers), cpus);
     let mut errors = FixedErrors::new(&weights, cpus);
     for _ in 0..quanta {
@@ -26,7 +30,7 @@ fn extremes(cpus: usize, numbers: &[u32], t: u32, delta: u32, quanta: usize) -> 
 }
 
 /// g, the number of groups after readjustment.
-fn groups(cpus: usize, numbers: &[u32]) -> u32 {
+pub(crate) fn groups(cpus: usize, numbers: &[u32]) -> u32 {
     let mut sorted: Vec<Weight> = numbers.iter().map(|&n| weight(n)).collect();
     sorted.sort_unstable_by(|a, b| b.cmp(a));
     let cap = weights::sorted(&sorted, cpus);
@@ -36,7 +40,8 @@ fn groups(cpus: usize, numbers: &[u32]) -> u32 {
 
 /// Theorem 3.6.
 fn check(cpus: usize, weights: &[u32], t: u32, delta: u32, quanta: usize) -> Result<(), String> {
-    let (min, max) = extremes(cpus, weights, t, delta, quanta);
+    let gdq = Gdq::new(&Setup::new(cpus, common::QUANTUM_NS), t, delta);
+    let (min, max) = extremes(gdq, cpus, weights, quanta);
     let inside = f64::from(2 * (2 * delta + 2));
     let (lower, upper) =
         (-inside - f64::from(t), inside + f64::from(groups(cpus, weights)) * f64::from(t));
@@ -48,7 +53,7 @@ fn check(cpus: usize, weights: &[u32], t: u32, delta: u32, quanta: usize) -> Res
     Ok(())
 }
 
-fn sets() -> impl Strategy<Value = (usize, Vec<u32>)> {
+pub(crate) fn sets() -> impl Strategy<Value = (usize, Vec<u32>)> {
     (1usize..=12).prop_flat_map(|cpus| {
         let count = cpus + 1..6 * cpus + 20;
         let any = (0u32..32, any::<u32>()).prop_map(|(shift, w)| (w >> shift).max(1));

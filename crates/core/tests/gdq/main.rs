@@ -3,4 +3,5 @@
 mod bounds;
 #[path = "../common/mod.rs"]
 mod common;
+mod distributed;
 mod mfq;

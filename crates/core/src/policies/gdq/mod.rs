@@ -87,6 +87,7 @@
 //! share only because the ideal pays it for all the time that it waits.)
 
 mod allocator;
+pub mod distributed;
 mod queues;
 #[cfg(test)]
 mod tests;
