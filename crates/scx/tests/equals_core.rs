@@ -403,6 +403,14 @@ fn gdq_decides_as_the_core_does_with_other_options() {
     compare_with_options("gdq", &[50, 0], "gdq:t=50,delta=0", 200_000);
 }
 
+#[test]
+fn gdq_distributed_decides_as_the_core_does() {
+    let core = |options| format!("gdq-distributed{options}");
+    compare_with_options("gdq_distributed", &[1, 4], &core(":t=1"), 1_000_000);
+    compare_with_options("gdq_distributed", &[20, 4], &core(""), 200_000);
+    compare_with_options("gdq_distributed", &[2, 0], &core(":t=2,delta=0"), 200_000);
+}
+
 /// As many cpus as there may be, and many more tasks than a run queue has elsewhere.
 #[test]
 fn policies_decide_as_the_core_does_on_the_largest_machine() {
@@ -416,12 +424,13 @@ fn policies_decide_as_the_core_does_where_tasks_are_capped_and_not() {
 }
 
 fn at_size(cpus: usize, tasks: usize, events: usize, weights: &[Weights]) {
-    let policies: [(&str, &str, &[u32]); 5] = [
+    let policies: [(&str, &str, &[u32]); 6] = [
         ("gr3", "gr3", &[]),
         ("wfq", "mfq", &[]),
         ("dfs_fa", "dfs-fa", &[]),
         ("vtrr", "vtrr", &[]),
         ("gdq", "gdq:t=1", &[1, 4]),
+        ("gdq_distributed", "gdq-distributed:t=1", &[1, 4]),
     ];
     for (policy, core, options) in policies {
         let program = compile(policy);

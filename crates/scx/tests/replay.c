@@ -15,6 +15,7 @@
  *   t NOW_NS               the time of the calls that follow
  */
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 
 #include "../src/bpf/policy.h"
@@ -32,6 +33,11 @@ static inline void turns_left(u32 task) { (void)task; }
 static inline void turns_joined(u32 task) { (void)task; }
 static inline u32 policy_option(u32 index) { return replay_options[index]; }
 
+/* For a policy that several cpus call: the one that the policy has heard of last, and nobody to kick. */
+static u32 replay_cpu, replay_runs_on[POLICY_TASKS];
+static inline u32 policy_cpu(void) { return replay_cpu; }
+static inline void policy_kick(u32 cpu) { (void)cpu; }
+
 #define TASK(id) (&replay_tasks[id])
 #define STATE (&replay_state)
 #define POLICY_MEMORY \
@@ -39,6 +45,26 @@ static inline u32 policy_option(u32 index) { return replay_options[index]; }
 	static struct policy_state replay_state;
 
 #include POLICY_HEADER
+
+static u32 replay_pick(u32 cpu)
+{
+	u32 task;
+
+	replay_cpu = cpu;
+	task = policy_pick(cpu);
+	if (task != NIL)
+		replay_runs_on[task] = cpu;
+	return task;
+}
+
+static u32 replay_charge(u32 task, u64 used_ns)
+{
+	replay_cpu = replay_runs_on[task];
+	return policy_charge(task, used_ns);
+}
+
+#define policy_pick replay_pick
+#define policy_charge replay_charge
 
 static struct turn replay_turn[POLICY_TASKS];
 static struct turns replay_turns_state;

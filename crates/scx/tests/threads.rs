@@ -6,10 +6,14 @@ mod native;
 
 const POLICIES: [&str; 5] = ["gr3", "vtrr", "gdq", "dfs_fa", "wfq"];
 
+/// The policy whose queues have latches of their own; its threads are in `threads_apart.c`.
+const APART: &str = "gdq_distributed";
+
 /// Random calls from all threads together; the same seed draws the same calls, in another order.
 fn drive(policy: &str, flags: &[&str], events: u64) -> Output {
     let flags = [&["-fsanitize=thread", "-pthread"], flags].concat();
-    let program = native::compile("threads.c", policy, &flags);
+    let source = if policy == APART { "threads_apart.c" } else { "threads.c" };
+    let program = native::compile(source, policy, &flags);
     let output = Command::new(program).args([&events.to_string(), "1"]).output();
     output.expect("the program starts")
 }
@@ -34,11 +38,32 @@ fn the_sanitizer_sees_threads_without_the_lock() {
     assert!(!output.status.success(), "nobody locked, and nothing was reported");
 }
 
-/// A quarter of an hour for each policy, or those that `PRORATA_POLICIES` names.
+/// Cpus that pick, steal, wake and block at a time; no cpu idles while a task waits.
+#[test]
+fn queues_with_latches_of_their_own() {
+    holds(APART, 400_000);
+}
+
+#[test]
+fn thieves_without_a_latch_are_seen() {
+    let output = drive(APART, &["-DFLAW_UNLATCHED"], 100_000);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("data race"), "{said}");
+}
+
+#[test]
+fn a_cpu_that_nobody_kicks_is_seen() {
+    let output = drive(APART, &["-DFLAW_DEAF"], 100_000);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("a cpu idles"), "{said}");
+}
+
+/// A quarter of an hour for each policy that has one lock, or those that `PRORATA_POLICIES` names.
 #[test]
 #[ignore = "long: cargo test --release -p scx_prorata --test threads -- --ignored --nocapture"]
 fn ten_million_events() {
-    let wanted = std::env::var("PRORATA_POLICIES").unwrap_or_else(|_| POLICIES.join(","));
+    let wanted =
+        std::env::var("PRORATA_POLICIES").unwrap_or_else(|_| POLICIES.join(",") + "," + APART);
     for policy in wanted.split(',') {
         holds(policy, 10_000_000);
         println!("{policy}: 10^7 events, and nobody touched anything at once");

@@ -34,29 +34,14 @@
 #ifndef PRORATA_LOCK_H
 #define PRORATA_LOCK_H
 
+#include "word.h"
+
 #ifdef __bpf__
-#define word_look(word) READ_ONCE(*(word))
-#define word_put(word, value) WRITE_ONCE(*(word), value)
 static u32 this_cpu(void)
 {
 	return bpf_get_smp_processor_id();
 }
-#define relax()
-#else
-#define relax() sched_yield()
-#define barrier_var(variable)
-#define word_look(word) __atomic_load_n(word, __ATOMIC_RELAXED)
-#define word_put(word, value) __atomic_store_n(word, value, __ATOMIC_RELAXED)
 #endif
-
-/* Full barriers. `word_exchange` returns the old value, `word_replace` whether it was `old`. */
-#define word_exchange(word, value) __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST)
-#define word_replace(word, old, value) ({ \
-	u32 __seen = __sync_val_compare_and_swap(word, old, value); \
-	/* Compared by one jump: without this clang makes a boolean first. */ \
-	barrier_var(__seen); \
-	__seen == (old); \
-})
 
 /* More than any kernel has, since a new cpu comes here before we are unloaded for it. */
 #define LOCK_CPUS 8192
@@ -77,10 +62,6 @@ static struct {
 	/* Somebody has waited in vain; the tail is never 0 again, since it is still in the queue. */
 	u32 broken;
 } lock_word __attribute__((aligned(64)));
-
-/* Turns in which the lock must come free: about a minute. The verifier wants loops to end. */
-#define LOCK_ROUNDS 256
-#define LOCK_SPINS (1 << 20)
 
 static __always_inline struct lock_node *lock_node(u32 cpu)
 {
