@@ -99,31 +99,42 @@ fn holds_on_many_cpus() {
     }
 }
 
-/// Quanta of any length, tasks that block, wake and change weight, from fewer tasks than cpus to
-/// many more; the wrapper panics if a task is on two cpus, or a cpu idles beside a waiting task.
-#[test]
-fn never_idles_while_a_task_waits() {
+/// Quanta of any length, tasks that block, wake and change weight, from fewer tasks than cpus to many more,
+/// under a policy built with T and δ.
+pub(crate) fn disordered<P: Policy>(
+    seed: u64,
+    build: impl FnOnce(&Setup, u32, u32) -> P,
+) -> Ticks<Checked<P>> {
+    let mut random = Random(seed);
+    let cpus = 1 + random.index(8);
+    let count = 1 + random.index(4 * cpus + 3);
+    let most = [3, 100, 100_000][random.index(3)];
+    let weights = random.weights(count, most);
+    let disorder = Disorder {
+        asynchronous: random.below(2) == 0,
+        variable: random.below(2) == 0,
+        blocks: [0, 20, 200][random.index(3)],
+        reweighs: [0, 100, 500][random.index(3)],
+    };
+    let setup = Setup::new(cpus, QUANTUM_NS);
+    let policy = build(&setup, 1 + random.below(20), random.below(5));
+    Ticks::new(Checked::new(policy, &setup), cpus, &weights, disorder, seed)
+}
+
+/// The wrapper panics if a task is on two cpus, or a cpu idles beside a waiting task.
+pub(crate) fn never_idles<P: Policy>(build: impl Fn(&Setup, u32, u32) -> P) {
     for seed in 0..100 {
-        let mut random = Random(seed);
-        let cpus = 1 + random.index(8);
-        let count = 1 + random.index(4 * cpus + 3);
-        let most = [3, 100, 100_000][random.index(3)];
-        let weights = random.weights(count, most);
-        let disorder = Disorder {
-            asynchronous: random.below(2) == 0,
-            variable: random.below(2) == 0,
-            blocks: [0, 20, 200][random.index(3)],
-            reweighs: [0, 100, 500][random.index(3)],
-        };
-        let setup = Setup::new(cpus, QUANTUM_NS);
-        let gdq = Gdq::new(&setup, 1 + random.below(20), random.below(5));
-        let policy = Checked::new(gdq, &setup);
-        let mut run = Ticks::new(policy, cpus, &weights, disorder, seed);
+        let mut run = disordered(seed, &build);
         for _ in 0..2000 {
             run.tick();
             assert_eq!(run.idle_ticks, 0, "seed {seed} at tick {}", run.tick);
         }
     }
+}
+
+#[test]
+fn never_idles_while_a_task_waits() {
+    never_idles(Gdq::new);
 }
 
 /// After any disorder, a fixed set gets its shares again.

@@ -1,13 +1,13 @@
 //! GDQ with locks of its own for its queues, one event after the other: Theorem 3.6 with what the loosened
 //! rules add to it, at every decision; never idle; shares after a disorder.
 
-use crate::bounds::{extremes, groups, sets};
-use crate::common::ticks::{Disorder, QUANTUM_NS, Random, Ticks};
+use crate::bounds::{disordered, extremes, groups, never_idles, sets};
+use crate::common::ticks::Random;
 use crate::common::{self, Lockstep, start};
 use proptest::prelude::*;
+use prorata::Setup;
 use prorata::policies::gdq::Gdq;
 use prorata::policies::gdq::distributed::Distributed;
-use prorata::{Checked, Setup};
 
 fn number(n: usize) -> u32 {
     u32::try_from(n).expect("few")
@@ -140,40 +140,15 @@ fn with_a_cpu_for_each_task_i_runs_on_cpu_i() {
     }
 }
 
-fn disordered(seed: u64) -> Ticks<Checked<Distributed>> {
-    let mut random = Random(seed);
-    let cpus = 1 + random.index(8);
-    let count = 1 + random.index(4 * cpus + 3);
-    let most = [3, 100, 100_000][random.index(3)];
-    let weights = random.weights(count, most);
-    let disorder = Disorder {
-        asynchronous: random.below(2) == 0,
-        variable: random.below(2) == 0,
-        blocks: [0, 20, 200][random.index(3)],
-        reweighs: [0, 100, 500][random.index(3)],
-    };
-    let setup = Setup::new(cpus, QUANTUM_NS);
-    let policy = Distributed::new(&setup, 1 + random.below(20), random.below(5));
-    Ticks::new(Checked::new(policy, &setup), cpus, &weights, disorder, seed)
-}
-
-/// Quanta of any length, tasks that block, wake and change weight; the wrapper panics if a task is on two
-/// cpus, or a cpu idles beside a waiting task.
 #[test]
 fn never_idles_while_a_task_waits() {
-    for seed in 0..100 {
-        let mut run = disordered(seed);
-        for _ in 0..2000 {
-            run.tick();
-            assert_eq!(run.idle_ticks, 0, "seed {seed} at tick {}", run.tick);
-        }
-    }
+    never_idles(Distributed::new);
 }
 
 #[test]
 fn the_same_seed_gives_the_same_schedule() {
     let trace = || {
-        let mut run = disordered(11);
+        let mut run = disordered(11, Distributed::new);
         (0..3000).for_each(|_| run.tick());
         run.trace
     };
