@@ -8,6 +8,9 @@
 //! 2. *Calibrated*: how long two real cpus take to hand a line over, and an instruction.
 //! 3. *Modelled*: both together in a queueing model of the lock (`model.rs`).
 //!
+//! The same for policies alone, without the framework: those with one lock beside GDQ whose queues have locks
+//! of their own, which the framework cannot have yet.
+//!
 //! Not in it: the kernel's own part of a switch, and what is executed without the lock; one latency stands
 //! for all distances between cpus.
 
@@ -20,7 +23,9 @@ use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::shell;
 use calibration::Calibration;
-use machine::{GDQ, GDQ_LONG, GDQ_OF_PAPER, GR3, Load, Machine, Measured, POLICIES, Policy};
+use machine::{
+    ALONE, DISTRIBUTED, GDQ, GDQ_LONG, GDQ_OF_PAPER, GR3, Load, Machine, Measured, POLICIES, Policy,
+};
 use model::Cycle;
 use prorata_plot::{Axis, Lines, Series};
 
@@ -34,6 +39,8 @@ mod trace;
 const DECISIONS: u32 = 4096;
 /// … at least so many: tasks have been everywhere by then.
 const LEAST_DECISIONS_EACH: u32 = 24;
+/// The same for policies alone: tasks have been stolen until queues are even.
+const LEAST_DECISIONS_ALONE: u32 = 128;
 /// On each cpu, where nobody sleeps.
 const HOGS: u32 = 4;
 /// In the figure of the paper.
@@ -59,6 +66,9 @@ pub(crate) struct Args {
     /// How long an instruction takes.
     #[arg(long, value_name = "NS")]
     instruction_ns: Option<f64>,
+    /// Only policies without the framework.
+    #[arg(long)]
+    alone: bool,
     /// Where the tables and the picture go.
     #[arg(long, default_value = "target/scaling", value_name = "DIRECTORY")]
     output: PathBuf,
@@ -77,24 +87,39 @@ impl Args {
         }
         let machine = Machine::new(shell::workspace().join("target/scaling-programs"))?;
         let calibration = self.calibrate(&machine)?;
-        let mix = self.count(&machine, &POLICIES, Load::mix)?;
-        let hogs = self.count(&machine, &[GR3, GDQ, GDQ_LONG], |cpus, decisions, seed| {
-            Load::hogs(cpus, HOGS * cpus, decisions, seed)
-        })?;
-        let paper = self.count_as_in_paper(&machine)?;
-        let all = [&mix[..], &hogs[..]].concat();
-        print!("{}", table(&all));
-        println!("\n{}", told(&calibration));
-        print!("\n{}", table_of_model(&all, calibration));
-        println!("\n{}", crossing("Three hogs and a sleeper a cpu", &mix, calibration));
-        println!("{}", crossing("Four hogs of one weight a cpu", &hogs, calibration));
+        let least = LEAST_DECISIONS_EACH;
+        let hogs = |cpus, decisions, seed| Load::hogs(cpus, HOGS * cpus, decisions, seed);
+        let alone = [
+            self.count(&machine, &ALONE, Load::mix, LEAST_DECISIONS_ALONE)?,
+            self.count(&machine, &ALONE, hogs, LEAST_DECISIONS_ALONE)?,
+        ];
+        print!("{}", table_alone(&alone.concat(), calibration));
+        for (load, counted) in ["Three hogs and a sleeper a cpu", "Four hogs"].iter().zip(&alone) {
+            println!("{}", crossing(&format!("{load}, alone"), counted, DISTRIBUTED, calibration));
+        }
         let output = &self.output;
         fs::create_dir_all(output).with_context(|| output.display().to_string())?;
+        write(output, "alone.csv", &csv_of_counts(&alone.concat())?)?;
+        if self.alone {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mix = self.count(&machine, &POLICIES, Load::mix, least)?;
+        let hogs = self.count(&machine, &[GR3, GDQ, GDQ_LONG], hogs, least)?;
+        let paper = self.count_as_in_paper(&machine)?;
+        let all = [&mix[..], &hogs[..]].concat();
+        print!("\n{}", table(&all));
+        println!("\n{}", told(&calibration));
+        print!("\n{}", table_of_model(&all, calibration));
+        println!("\n{}", crossing("Three hogs and a sleeper a cpu", &mix, GDQ, calibration));
+        println!("{}", crossing("Four hogs of one weight a cpu", &hogs, GDQ, calibration));
         write(output, "counted.csv", &csv_of_counts(&all)?)?;
         write(output, "lines.csv", &csv_of_lines(&all)?)?;
         write(output, "model.csv", &csv_of_model(&all, calibration)?)?;
         write(output, "scaling.svg", &picture(&mix, &paper, calibration)?)?;
-        println!("\n{}: counted.csv, lines.csv, model.csv, scaling.svg", output.display());
+        println!(
+            "\n{}: alone.csv, counted.csv, lines.csv, model.csv, scaling.svg",
+            output.display()
+        );
         Ok(ExitCode::SUCCESS)
     }
 
@@ -110,10 +135,11 @@ impl Args {
         machine: &Machine,
         policies: &[Policy],
         load: impl Fn(u32, u32, u64) -> Load,
+        least: u32,
     ) -> Result<Vec<Measured>> {
         let mut counted = Vec::new();
         for &cpus in &self.cpus {
-            let decisions = (DECISIONS / cpus).max(LEAST_DECISIONS_EACH);
+            let decisions = (DECISIONS / cpus).max(least);
             let load = load(cpus, decisions, self.seed);
             for &policy in policies {
                 eprintln!("xtask: {}: {} on {cpus} cpus", load.name, policy.name);
@@ -164,7 +190,8 @@ fn modelled(measured: &Measured, calibration: Calibration, run_ns: f64) -> Model
         held_ns: held_ns / visits + handover_ns,
     };
     let waits_ns = visits * cycle.visit_ns(measured.load.cpus);
-    Modelled { cycle, decision_ns: waits_ns + free * handover_ns }
+    let free_ns = free * handover_ns + measured.free_instructions.unwrap_or(0.0) * instruction_ns;
+    Modelled { cycle, decision_ns: waits_ns + free_ns }
 }
 
 // --- for people -------------------------------------------------------------------------------
@@ -183,6 +210,27 @@ fn table(counted: &[Measured]) -> String {
         text += &format!(
             "{:4}  {:>4}  {:12} {fetched:>11.1} {invalidated:>10.1} {held:>14.1} {locks:>6.2} {:>13.0}\n",
             measured.load.name, measured.load.cpus, measured.policy, measured.held_instructions
+        );
+    }
+    text
+}
+
+fn table_alone(counted: &[Measured], calibration: Calibration) -> String {
+    let mut text = "Counted without the framework, for each decision; of the locks those that all share\n\
+                    load  cpus  policy           lines from  given up   locks  instructions  model: ns\n\
+                    \u{20}                                 others  by others\n"
+        .to_string();
+    for measured in counted {
+        let traffic = &measured.traffic;
+        let [fetched, invalidated, locks] =
+            [traffic.all.fetched, traffic.all.invalidated, traffic.locks]
+                .map(|count| measured.each(count));
+        let instructions = measured.held_instructions + measured.free_instructions.unwrap_or(0.0);
+        let found = modelled(measured, calibration, measured.between_decisions_ns);
+        text += &format!(
+            "{:4}  {:>4}  {:15} {fetched:>11.2} {invalidated:>10.2} {locks:>7.2} \
+             {instructions:>13.0} {:>10.0}\n",
+            measured.load.name, measured.load.cpus, measured.policy, found.decision_ns
         );
     }
     text
@@ -220,8 +268,8 @@ fn table_of_model(counted: &[Measured], calibration: Calibration) -> String {
     text
 }
 
-/// Where gdq costs less than gr3, in the model.
-fn crossing(load: &str, counted: &[Measured], calibration: Calibration) -> String {
+/// Where a policy costs less than gr3, in the model.
+fn crossing(load: &str, counted: &[Measured], policy: Policy, calibration: Calibration) -> String {
     let cost = |name: &str, run_ns: Option<f64>| -> BTreeMap<u32, f64> {
         let of_policy = counted.iter().filter(|measured| measured.policy == name);
         let point = |measured: &Measured| {
@@ -231,13 +279,14 @@ fn crossing(load: &str, counted: &[Measured], calibration: Calibration) -> Strin
         of_policy.map(point).collect()
     };
     let cheaper = |run_ns: Option<f64>| {
-        let (gr3, gdq) = (cost(GR3.name, run_ns), cost(GDQ.name, run_ns));
+        let (gr3, other) = (cost(GR3.name, run_ns), cost(policy.name, run_ns));
         let on: Vec<String> =
-            gr3.keys().filter(|cpus| gdq[cpus] < gr3[cpus]).map(u32::to_string).collect();
+            gr3.keys().filter(|cpus| other[cpus] < gr3[cpus]).map(u32::to_string).collect();
         if on.is_empty() { "no number of cpus".to_string() } else { on.join(", ") + " cpus" }
     };
     format!(
-        "{load}: gdq costs less than gr3 on {}; with a decision every {:.0} us on {}",
+        "{load}: {} costs less than gr3 on {}; with a decision every {:.0} us on {}",
+        policy.name,
         cheaper(None),
         SHORT_RUN_NS / 1e3,
         cheaper(Some(SHORT_RUN_NS))
@@ -274,6 +323,9 @@ fn csv_of_counts(counted: &[Measured]) -> Result<String> {
         "instructions_locked",
         "ns_between_decisions",
     ];
+    let free = counted.iter().any(|measured| measured.free_instructions.is_some());
+    let (before, last) = head.split_at(head.len() - 1);
+    let head = [before, if free { &["instructions_free"] } else { &[] }, last].concat();
     let row = |measured: &Measured| {
         let traffic = &measured.traffic;
         let mut row = key(measured);
@@ -287,6 +339,7 @@ fn csv_of_counts(counted: &[Measured]) -> Result<String> {
         ];
         row.extend(counts.map(|count| format!("{:.3}", measured.each(count))));
         row.push(format!("{:.1}", measured.held_instructions));
+        row.extend(measured.free_instructions.map(|count| format!("{count:.1}")));
         row.push(format!("{:.0}", measured.between_decisions_ns));
         row
     };

@@ -20,14 +20,18 @@ pub(crate) struct Policy {
     /// For people.
     pub(crate) name: &'static str,
     header: &'static str,
-    /// gdq's T: quanta for each cpu, or so many if there is no number for each cpu.
+    /// gdq's T.
     interval: Option<Interval>,
+    /// Without the framework.
+    alone: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Interval {
     Quanta(u32),
     QuantaEachCpu(u32),
+    /// So many, or one for each cpu if that is more.
+    AtLeast(u32),
 }
 
 /// gdq's δ.
@@ -35,11 +39,15 @@ const DELTA: u32 = 4;
 
 impl Policy {
     const fn new(name: &'static str, header: &'static str) -> Policy {
-        Policy { name, header, interval: None }
+        Policy { name, header, interval: None, alone: false }
     }
 
     const fn gdq(name: &'static str, interval: Interval) -> Policy {
-        Policy { name, header: "gdq", interval: Some(interval) }
+        Policy { interval: Some(interval), ..Policy::new(name, "gdq") }
+    }
+
+    const fn alone(self) -> Policy {
+        Policy { alone: true, ..self }
     }
 
     fn options(self, cpus: u32) -> Vec<u32> {
@@ -47,6 +55,7 @@ impl Policy {
             None => Vec::new(),
             Some(Interval::Quanta(quanta)) => vec![quanta, DELTA],
             Some(Interval::QuantaEachCpu(quanta)) => vec![quanta * cpus, DELTA],
+            Some(Interval::AtLeast(quanta)) => vec![quanta.max(cpus), DELTA],
         }
     }
 }
@@ -57,6 +66,16 @@ pub(crate) const GDQ: Policy = Policy::gdq("gdq", Interval::Quanta(1));
 pub(crate) const GDQ_LONG: Policy = Policy::gdq("gdq, T = 2P", Interval::QuantaEachCpu(2));
 /// As in the papers' figures.
 pub(crate) const GDQ_OF_PAPER: Policy = Policy::gdq("gdq, T = 20", Interval::Quanta(20));
+
+/// GDQ with locks of its own for its queues.
+pub(crate) const DISTRIBUTED: Policy = Policy {
+    interval: Some(Interval::AtLeast(20)),
+    ..Policy::new("gdq-distributed", "gdq_distributed")
+}
+.alone();
+/// Side by side without the framework, gdq as the library has it by default.
+pub(crate) const ALONE: [Policy; 3] =
+    [GR3.alone(), Policy::gdq("gdq", Interval::AtLeast(20)).alone(), DISTRIBUTED];
 
 /// All of them as they are by default, and gdq as the paper would have it.
 pub(crate) const POLICIES: [Policy; 6] = [
@@ -114,6 +133,8 @@ pub(crate) struct Measured {
     pub(crate) names: BTreeMap<u32, String>,
     /// Executed with the lock held, for each decision.
     pub(crate) held_instructions: f64,
+    /// Executed without it, where that is counted: if the policy is alone.
+    pub(crate) free_instructions: Option<f64>,
     /// On one cpu.
     pub(crate) between_decisions_ns: f64,
 }
@@ -132,13 +153,15 @@ enum Build {
     Traced,
     /// Callgrind counts with the lock held.
     Counted,
+    /// Callgrind counts all that the policy does.
+    CountedWhole,
     Plain,
 }
 
 /// The machine's programs, in a directory.
 pub(crate) struct Machine {
     directory: PathBuf,
-    built: RefCell<BTreeSet<(&'static str, Build)>>,
+    built: RefCell<BTreeSet<(&'static str, &'static str, Build)>>,
 }
 
 impl Machine {
@@ -149,12 +172,13 @@ impl Machine {
 
     pub(crate) fn measure(&self, policy: Policy, load: Load) -> Result<Measured> {
         let (traffic, said) = self.trace(policy, load)?;
-        let program = self.build(policy, Build::Counted)?;
-        let mut counted = Command::new(program);
-        counted.args(load.arguments(policy));
-        let instructions = instructions::executed(&counted, &["--collect-atstart=no"])?;
-        #[allow(clippy::cast_precision_loss)] // far from 2^53
-        let held_instructions = instructions as f64 / traffic.decisions as f64;
+        let held_instructions = self.count(policy, load, Build::Counted, traffic.decisions)?;
+        let free_instructions = if policy.alone {
+            let whole = self.count(policy, load, Build::CountedWhole, traffic.decisions)?;
+            Some(whole - held_instructions)
+        } else {
+            None
+        };
         let between = said.rest.iter().find_map(|line| line.strip_prefix("ns between decisions "));
         let between = between.and_then(|ns| ns.parse().ok());
         Ok(Measured {
@@ -163,9 +187,19 @@ impl Machine {
             traffic,
             names: said.names,
             held_instructions,
+            free_instructions,
             between_decisions_ns: between
                 .context("the machine did not tell how often it decides")?,
         })
+    }
+
+    /// Instructions for each of so many decisions.
+    fn count(&self, policy: Policy, load: Load, build: Build, decisions: u64) -> Result<f64> {
+        let mut counted = Command::new(self.build(policy, build)?);
+        counted.args(load.arguments(policy));
+        let instructions = instructions::executed(&counted, &["--collect-atstart=no"])?;
+        #[allow(clippy::cast_precision_loss)] // far from 2^53
+        Ok(instructions as f64 / decisions as f64)
     }
 
     /// What an instruction takes when one real cpu does all of it, and finds its lines in its cache.
@@ -203,15 +237,19 @@ impl Machine {
         let (name, flags, traced) = match build {
             Build::Traced => ("traced", &["-fsanitize=thread"][..], &["-DTRACED"][..]),
             Build::Counted => ("counted", &["-DCOUNT_INSTRUCTIONS"][..], &[][..]),
+            Build::CountedWhole => ("whole", &["-DCOUNT_INSTRUCTIONS", "-DCOUNT_ALL"][..], &[][..]),
             Build::Plain => ("plain", &[][..], &[][..]),
         };
-        let program = self.directory.join(format!("{}-{name}", policy.header));
-        if !self.built.borrow_mut().insert((policy.header, build)) {
+        let (source, folder) =
+            if policy.alone { ("scaling_alone.c", "../src/bpf/") } else { ("scaling.c", "") };
+        let program = self.directory.join(format!("{source}-{}-{name}", policy.header));
+        if !self.built.borrow_mut().insert((source, policy.header, build)) {
             return Ok(program);
         }
-        let object = |of: &str| program.with_extension(format!("{of}.o"));
-        let header = format!("-DPOLICY_HEADER=\"policies/{}.h\"", policy.header);
-        compile("scaling.c", &object("scaling"), &[flags, &[&header]].concat())?;
+        let object =
+            |of: &str| program.with_file_name(format!("{source}-{}-{name}-{of}.o", policy.header));
+        let header = format!("-DPOLICY_HEADER=\"{folder}policies/{}.h\"", policy.header);
+        compile(source, &object("scaling"), &[flags, &[&header]].concat())?;
         // What is called for each access must not be watched itself.
         compile("accesses.c", &object("accesses"), traced)?;
         let mut link = compiler();
@@ -293,6 +331,21 @@ mod tests {
             // At a decision somebody else has had it, nearly always.
             let at_lock = traffic.by_name(&said.names)["lock"];
             assert!(2 * at_lock > traffic.decisions, "{}: {at_lock}", policy.name);
+        }
+    }
+
+    #[test]
+    fn queues_with_locks_of_their_own_seldom_meet() {
+        for load in [Load::mix, |cpus, decisions, seed| Load::hogs(cpus, 4 * cpus, decisions, seed)]
+        {
+            for cpus in [2, 16, 64] {
+                let (own, _) = trace(DISTRIBUTED, load(cpus, 100, 1));
+                assert!(own.all.fetched <= 3 * own.decisions, "{cpus} cpus: {own:?}");
+                assert!(3 * own.locks < own.decisions, "{cpus} cpus: {} locks", own.locks);
+                let (central, _) = trace(GR3.alone(), load(cpus, 100, 1));
+                assert!(central.locks >= central.decisions);
+                assert!(own.all.moved() < central.all.moved(), "{cpus} cpus");
+            }
         }
     }
 

@@ -660,7 +660,7 @@ policy_fn u32 refill(u32 index, u32 to_id, u32 from_id)
 		task = spare(from);
 		take(from, task);
 		word_put(&to->nv, from->nv);
-		put(to_id, task, NIL);
+		put(to_id, task, to->current);
 		cpu->victim = from_id;
 		cpu->offers |= can_give(from);
 		done = true;
@@ -768,7 +768,7 @@ policy_fn u32 follow_need(u32 index, u32 own)
 	return false;
 }
 
-/* MFQ: a cpu whose time has come tells what it has noted, and finds out whether another group needs it more. */
+/* MFQ: a cpu whose time has come tells what it has noted, and finds out who needs it more. */
 policy_fn u32 look_around(u32 index)
 {
 	struct gdq_cpu __arena *cpu = CPU(index);
