@@ -45,7 +45,7 @@ fn queues_with_latches_of_their_own() {
 }
 
 #[test]
-fn thieves_without_a_latch_are_seen() {
+fn queues_without_latches_are_seen() {
     let output = drive(APART, &["-DFLAW_UNLATCHED"], 100_000);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("data race"), "{said}");

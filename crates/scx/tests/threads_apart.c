@@ -12,7 +12,7 @@
  *   - no cpu idles that has not been kicked while a task waits that no kicked one is about to take;
  *   - what the shares count is what runs and waits, but for changes that cpus have noted.
  *
- * With -DFLAW_UNLATCHED thieves take no latch; with -DFLAW_DEAF who leaves a task to wait kicks nobody.
+ * With -DFLAW_UNLATCHED nobody takes a latch; with -DFLAW_DEAF who leaves a task to wait kicks nobody.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -43,6 +43,8 @@ static void policy_kick(u32 cpu);
 #ifdef FLAW_UNLATCHED
 #include "../src/bpf/latch.h"
 #define latch_try(latch) true
+#define latch_take(latch) ((void)(latch))
+#define latch_release(latch) ((void)(latch))
 #endif
 #include POLICY_HEADER
 
