@@ -1,12 +1,12 @@
-//! Queues with latches of their own (`src/bpf/policies/gdq_distributed.h`), in all ways in which three cpus can
-//! meet there as owners, thieves, openers, wakers and blockers.
+//! Queues with latches of their own (`src/bpf/policies/gdq_distributed.h`), in all ways in which three cpus
+//! can meet there as owners, thieves, openers, wakers and blockers.
 //!
 //! A step is what happens under a queue's latch, or one look at a word without it. A cpu that holds a latch
 //! takes further steps, and others come between; looks of a search come one by one. Groups and rounds are
 //! left out: there is one group, any waiting task of a queue may be next, a thief may find any queue far
-//! behind, and a cpu may be sent away from its queue whenever it picks. Opening and closing a queue, under the
-//! group's latch and the queue's, are one step each. A search knows the queues that were open when it began,
-//! and looks at them in any order.
+//! behind, and a cpu may be sent away from its queue whenever it picks. Opening and closing a queue, under
+//! the group's latch and the queue's, are one step each. A search knows the queues that were open when it
+//! began, and looks at them in any order.
 //!
 //! States that differ in the numbers of cpus, tasks or queues only are one.
 
