@@ -22,6 +22,7 @@ mod ideal;
 mod loads;
 mod miscreant;
 mod mixes;
+mod open_metrics;
 mod probes;
 mod random;
 mod scheduler;
@@ -31,6 +32,7 @@ mod stress;
 mod system;
 mod trace;
 mod user;
+mod watch;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Guest {
@@ -46,6 +48,8 @@ pub(crate) enum Guest {
     Probe(probes::ProbeArgs),
     /// Runs hogs in trees of cgroups under schedulers, and prints what they received and were due.
     Groups(groups::Args),
+    /// Runs hogs and sleepers in a tree of cgroups, and compares what the scheduler tells of these.
+    Watch(watch::Args),
     /// Runs commands under `prorata run`, and prints what they received and were due.
     Commands(commands::Args),
     /// Is one of them.
@@ -93,6 +97,7 @@ impl Guest {
             Guest::Probes(args) => args.execute(),
             Guest::Probe(args) => args.execute(),
             Guest::Groups(args) => args.execute(),
+            Guest::Watch(args) => args.execute(),
             Guest::Commands(args) => args.execute(),
             Guest::Command(program) => program.execute(),
             Guest::Bound(args) => args.execute(),

@@ -18,7 +18,7 @@ struct Handle {
     number: u64,
 }
 
-/// Looks paths up once: a cgroup keeps its own for as long as it lives.
+/// Looks each path up once: a cgroup keeps its own for as long as it lives.
 pub(crate) struct Paths {
     mount: Option<File>,
     known: HashMap<u64, String>,
@@ -32,9 +32,10 @@ impl Paths {
 
     /// The path of a cgroup below the root; `None` if it has gone.
     pub(crate) fn find(&mut self, cgroup: u64) -> Option<&str> {
+        let directory = self.mount.as_ref().map(|mount| open(mount, cgroup)).transpose().ok()?;
         if !self.known.contains_key(&cgroup) {
-            let path = match &self.mount {
-                Some(mount) => look_up(mount, cgroup).ok()?,
+            let path = match directory {
+                Some(directory) => path_of(&directory).ok()?,
                 None => format!("/#{cgroup}"),
             };
             self.known.insert(cgroup, path);
@@ -48,7 +49,7 @@ impl Paths {
     }
 }
 
-fn look_up(mount: &File, cgroup: u64) -> io::Result<String> {
+fn open(mount: &File, cgroup: u64) -> io::Result<OwnedFd> {
     let mut handle = Handle { bytes: 8, kind: FILEID_KERNFS, number: cgroup };
     // SAFETY: the pointer is to a live struct of the form that the call takes.
     let fd = unsafe {
@@ -64,7 +65,10 @@ fn look_up(mount: &File, cgroup: u64) -> io::Result<String> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the call has just made it.
-    let directory = unsafe { OwnedFd::from_raw_fd(fd) };
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn path_of(directory: &OwnedFd) -> io::Result<String> {
     let path = fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd()))?;
     let below = path.strip_prefix(MOUNT).map_err(io::Error::other)?;
     Ok(Path::new("/").join(below).to_string_lossy().into_owned())

@@ -88,10 +88,8 @@ impl Watch {
         let now_ns = memory.now_ns().max(self.due.until_ns());
         self.due.pass(now_ns);
         let sums = self.sums(memory, now_ns);
-        let mut cgroups: Vec<Cgroup> =
-            (0..NODES).filter_map(|node| self.tell(node, &sums, now_ns)).collect();
+        let cgroups = (0..NODES).filter_map(|node| self.tell(node, &sums, now_ns)).collect();
         self.forget_gone();
-        drop_namesakes(&mut cgroups);
         let (cgroups, left_out) = query.choose(cgroups)?;
         Ok(Report {
             now_ns,
@@ -250,14 +248,4 @@ fn follow(due: &mut Due, memory: &Memory<'_>, read: &mut u64, written: u64) -> b
         }
     }
     true
-}
-
-/// A cgroup that has gone, and whose tasks have not, may have the name of a new one.
-fn drop_namesakes(cgroups: &mut Vec<Cgroup>) {
-    let mut newest: HashMap<String, f64> = HashMap::new();
-    for cgroup in cgroups.iter() {
-        let since = newest.entry(cgroup.path.clone()).or_insert(cgroup.counted_since_s);
-        *since = since.max(cgroup.counted_since_s);
-    }
-    cgroups.retain(|cgroup| newest.get(&cgroup.path) == Some(&cgroup.counted_since_s));
 }
