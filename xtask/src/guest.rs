@@ -14,6 +14,7 @@ mod commands;
 mod cost;
 mod crowd;
 pub(crate) mod debian;
+mod depths;
 mod flood;
 mod groups;
 mod hogs;
@@ -67,6 +68,8 @@ pub(crate) enum Guest {
     Loads(loads::Args),
     /// Measures what schedulers cost.
     Cost(cost::Args),
+    /// Measures what cgroups cost.
+    Depths(depths::Args),
     /// Disturbs workers at random while a policy schedules them.
     Stress(stress::StressArgs),
     /// Works until it is killed.
@@ -106,6 +109,7 @@ impl Guest {
             Guest::Apps(args) => args.execute(),
             Guest::Loads(args) => args.execute(),
             Guest::Cost(args) => args.execute(),
+            Guest::Depths(args) => args.execute(),
             Guest::Stress(args) => args.execute(),
             Guest::Worker(args) => args.execute(),
             Guest::Hostile(args) => args.execute(),
