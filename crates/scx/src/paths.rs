@@ -1,6 +1,7 @@
 //! The paths of cgroups, by the kernel's numbers.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -33,14 +34,14 @@ impl Paths {
     /// The path of a cgroup below the root; `None` if it has gone.
     pub(crate) fn find(&mut self, cgroup: u64) -> Option<&str> {
         let directory = self.mount.as_ref().map(|mount| open(mount, cgroup)).transpose().ok()?;
-        if !self.known.contains_key(&cgroup) {
-            let path = match directory {
-                Some(directory) => path_of(&directory).ok()?,
-                None => format!("/#{cgroup}"),
-            };
-            self.known.insert(cgroup, path);
+        let path = || match directory {
+            Some(directory) => path_of(&directory).ok(),
+            None => Some(format!("/#{cgroup}")),
+        };
+        match self.known.entry(cgroup) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(unknown) => Some(unknown.insert(path()?)),
         }
-        self.known.get(&cgroup).map(String::as_str)
     }
 
     /// Forgets all others.
