@@ -22,10 +22,10 @@ const CASE: &str = "100{300x2, 100{100x1, 200x2}}, 200x3";
 const SOCKET: &str = "/var/run/scx/root/stats";
 /// What is told to be due may be so far from the ideal. Found: less than a tenth of that.
 const DUE_ERROR: f64 = 0.002;
-/// What is told to be received may be so far from what the kernel counts, which looks at ticks, and two
-/// quanta more.
+/// What is told to be received may be so far from what the kernel counts, which looks at ticks, and so many
+/// quanta more: at either end each of two cpus may be in one. Found: up to 16.6 ms together.
 const ERROR: f64 = 0.01;
-const QUANTA: f64 = 2.0;
+const QUANTA: f64 = 4.0;
 /// The cgroups are due so much of the machine. The rest is due to tasks of the root, each of which is paid
 /// for three quanta once it sleeps.
 const LEAST: f64 = 0.95;

@@ -56,12 +56,17 @@ GROUP_MEMORY
 
 /* --- who watches ----------------------------------------------------------------------------- */
 
-/* Tells what a member is now, in `parent`; the loader reads behind us. */
-policy_fn u32 write_change(u32 id, u32 parent)
+/*
+ * After each change that shares may depend on: what a member is now, in `parent`. The loader reads behind us.
+ * (Whether anybody watches is asked in here: the verifier would follow both answers on from each caller.)
+ */
+policy_fn u32 note_member(u32 id, u32 parent)
 {
 	struct group_change __arena *change = &TREE->ring[TREE->written & (GROUP_CHANGES - 1)];
 	bool is_task = id < POLICY_TASKS;
 
+	if (!TREE->watched)
+		return 0;
 	change->now_ns = now_ns();
 	change->received_ns = is_task ? received_ns(id) : 0;
 	change->waited_ns = is_task ? waited_ns(id) : 0;
@@ -73,13 +78,6 @@ policy_fn u32 write_change(u32 id, u32 parent)
 	barrier();
 	TREE->written++;
 	return 0;
-}
-
-/* After each change that shares may depend on. */
-static __always_inline void note_member(u32 id, u32 parent)
-{
-	if (TREE->watched)
-		write_change(id, parent);
 }
 
 /* --- children by order ----------------------------------------------------------------------- */
