@@ -14,6 +14,7 @@ mod commands;
 mod cost;
 mod crowd;
 pub(crate) mod debian;
+mod depths;
 mod flood;
 mod groups;
 mod hogs;
@@ -24,6 +25,7 @@ mod lmbench;
 mod loads;
 mod miscreant;
 mod mixes;
+mod open_metrics;
 mod probes;
 mod random;
 mod scheduler;
@@ -33,6 +35,7 @@ mod stress;
 mod system;
 mod trace;
 mod user;
+mod watch;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Guest {
@@ -48,6 +51,8 @@ pub(crate) enum Guest {
     Probe(probes::ProbeArgs),
     /// Runs hogs in trees of cgroups under schedulers, and prints what they received and were due.
     Groups(groups::Args),
+    /// Runs hogs and sleepers in a tree of cgroups, and compares what the scheduler tells of these.
+    Watch(watch::Args),
     /// Runs commands under `prorata run`, and prints what they received and were due.
     Commands(commands::Args),
     /// Is one of them.
@@ -67,6 +72,8 @@ pub(crate) enum Guest {
     Cost(cost::Args),
     /// Measures what lmbench measures of schedulers.
     Lmbench(lmbench::Args),
+    /// Measures what cgroups cost.
+    Depths(depths::Args),
     /// Disturbs workers at random while a policy schedules them.
     Stress(stress::StressArgs),
     /// Works until it is killed.
@@ -99,6 +106,7 @@ impl Guest {
             Guest::Probes(args) => args.execute(),
             Guest::Probe(args) => args.execute(),
             Guest::Groups(args) => args.execute(),
+            Guest::Watch(args) => args.execute(),
             Guest::Commands(args) => args.execute(),
             Guest::Command(program) => program.execute(),
             Guest::Bound(args) => args.execute(),
@@ -108,6 +116,7 @@ impl Guest {
             Guest::Loads(args) => args.execute(),
             Guest::Cost(args) => args.execute(),
             Guest::Lmbench(args) => args.execute(),
+            Guest::Depths(args) => args.execute(),
             Guest::Stress(args) => args.execute(),
             Guest::Worker(args) => args.execute(),
             Guest::Hotplug(args) => args.execute(),

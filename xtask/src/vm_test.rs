@@ -85,7 +85,8 @@ pub(crate) fn run() -> Result<()> {
         check(None, cpus, &scripts)?;
         if cpus > 1 {
             let stress = vm_stress::stress("gr3", STRESS_SECONDS, 1);
-            check(None, cpus, &[sleepers(), groups(), bound(), crowd(), hotplug(), stress])?;
+            let more = [sleepers(), groups(), watch(), bound(), crowd(), hotplug(), stress];
+            check(None, cpus, &more)?;
         }
     }
     eprintln!("xtask: in the kernel, 2 of 4 cpus offline");
@@ -177,6 +178,11 @@ fn groups() -> String {
 xtask guest groups --seconds 1 --case '200x3' --under 'scx_prorata --record /tmp/recording'
 prorata verify /tmp/recording"
     )
+}
+
+/// What is told of cgroups is what the kernel counts of them, and what they are due, also as text.
+fn watch() -> String {
+    "xtask guest watch --seconds 1".to_string()
 }
 
 /// Where turns are corrected a cgroup keeps its half beside a storm of forks; the policy decides as the

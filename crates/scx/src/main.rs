@@ -9,37 +9,44 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use scx_stats::prelude::*;
 use scx_utils::UserExitInfo;
 
 mod bpf_intf;
 mod budget;
+mod cgroups;
 mod cpus;
+mod due;
 mod host;
 mod kernel;
 mod libbpf;
 mod options;
+mod paths;
 mod policies;
 mod real_time;
 mod record;
 mod shared;
 mod socket;
 mod stats;
+mod watch;
 mod weight;
 
+use cgroups::Query;
 use host::Machine;
 use options::{Command, Options};
 use policies::{Heritage, Loaded};
 use record::Recorder;
 use socket::Socket;
+use stats::{Answer, Request, Statistics};
 
 /// How often the loader looks whether somebody wants statistics or the kernel has unloaded the
 /// scheduler. It runs beside the policy: what it does is lost to some task.
 const TURN: Duration = Duration::from_millis(200);
-/// And how often while it records.
+/// And how often while it records, or somebody watches cgroups.
 const TURN_OF_RECORDING: Duration = Duration::from_millis(20);
+const TURN_OF_WATCHING: Duration = Duration::from_millis(50);
 
 fn main() -> ExitCode {
     match run(&Options::parse()) {
@@ -54,7 +61,7 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<()> {
     match &options.command {
         Some(Command::Weight(weights)) => return weights.execute(),
-        Some(Command::Metrics) => return stats::print_open_metrics(),
+        Some(Command::Metrics(query)) => return stats::print_open_metrics(query),
         None => {}
     }
     if options.help_stats {
@@ -66,13 +73,18 @@ fn run(options: &Options) -> Result<()> {
     ctrlc::set_handler(move || handler.store(true, Ordering::Relaxed))
         .context("cannot handle Ctrl-C")?;
     if let Some(interval) = options.monitor {
-        return stats::monitor(interval, &shutdown);
+        return monitor(&options.cgroups, options.json, interval, &shutdown);
     }
+    ensure!(
+        !options.cgroups.is_asked() || options.stats.is_some(),
+        "--cgroups says what --stats and --monitor tell: give one of them, as in --monitor 1 --cgroups"
+    );
     kernel::check()?;
     if let Some(interval) = options.stats {
+        let (query, as_json) = (options.cgroups.clone(), options.json);
         let shutdown = Arc::clone(&shutdown);
         std::thread::spawn(move || {
-            if let Err(error) = stats::monitor(interval, &shutdown) {
+            if let Err(error) = monitor(&query, as_json, interval, &shutdown) {
                 log::warn!("no more statistics: {error:#}");
             }
         });
@@ -84,6 +96,14 @@ fn run(options: &Options) -> Result<()> {
         log::info!("loading again");
     }
     Ok(())
+}
+
+fn monitor(query: &Query, as_json: bool, interval: Duration, shutdown: &AtomicBool) -> Result<()> {
+    if query.is_asked() {
+        stats::monitor_cgroups(query, as_json, interval, shutdown)
+    } else {
+        stats::monitor(interval, shutdown)
+    }
 }
 
 /// What goes on from one load of the scheduler to the next.
@@ -126,18 +146,24 @@ impl Session<'_> {
     fn serve(
         &mut self,
         loaded: &mut dyn Loaded,
-        statistics: &StatsServer<(), stats::Metrics>,
+        server: &StatsServer<Request, Answer>,
     ) -> Result<()> {
-        let (answers, requests) = statistics.channels();
-        let turn = if self.recorder.is_some() { TURN_OF_RECORDING } else { TURN };
+        let (answers, requests) = server.channels();
+        let mut statistics = Statistics::new(self.options.quantum);
         if self.socket.is_none() {
             self.socket = Some(weight::listen()?);
         }
         let socket = self.socket.as_mut().expect("it was made above");
         while !self.shutdown.load(Ordering::Relaxed) && !loaded.exited() {
+            let turn = match &self.recorder {
+                Some(_) => TURN_OF_RECORDING,
+                None if statistics.is_watching() => TURN_OF_WATCHING,
+                None => TURN,
+            };
             socket.serve(turn, |request, caller| weight::answer(request, caller, loaded));
-            while requests.try_recv().is_ok() {
-                answers.send(stats::Metrics::read(&loaded.memory()))?;
+            statistics.go_on(loaded);
+            while let Ok(request) = requests.try_recv() {
+                answers.send(statistics.answer(request, loaded))?;
             }
             if let Some(recorder) = &mut self.recorder {
                 recorder.catch_up(&loaded.memory())?;

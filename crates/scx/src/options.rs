@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::builder::RangedU64ValueParser;
 
 use crate::bpf_intf::limits_CROWD;
+use crate::cgroups::Query;
 use crate::policies;
 use crate::weight::Weights;
 
@@ -49,6 +50,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 
+    /// What is told of cgroups, instead of the rest, by --stats and --monitor.
+    #[command(flatten)]
+    pub(crate) cgroups: Query,
+
+    /// Tell it as JSON, a line each time.
+    #[arg(long, requires = "path")]
+    pub(crate) json: bool,
+
     /// Print statistics every so many seconds.
     #[arg(long, value_parser = parse_seconds, value_name = "SECONDS")]
     pub(crate) stats: Option<Duration>,
@@ -79,14 +88,14 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Weight(Weights),
     /// Print the statistics of the scheduler that runs already, as OpenMetrics text.
-    Metrics,
+    Metrics(Query),
 }
 
 fn parse_max_tasks() -> RangedU64ValueParser<u32> {
     RangedU64ValueParser::new().range(1..=u64::from(limits_CROWD))
 }
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
     let wrong = || format!("'{text}' is no number of seconds from 0.01 to 86400");
     seconds.map(Duration::from_secs_f64).ok_or_else(wrong)

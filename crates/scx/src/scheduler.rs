@@ -14,14 +14,14 @@ use scx_utils::{
 };
 
 use super::skel::{BpfSkel, BpfSkelBuilder};
-use crate::bpf_intf::weight_call;
+use crate::bpf_intf::{slot_layout, weight_call};
 use crate::cpus;
 use crate::kernel;
 use crate::libbpf;
 use crate::options::{Groups, Options};
 use crate::policies::{Heritage, Loaded};
 use crate::real_time::RealTime;
-use crate::shared::Memory;
+use crate::shared::{Addresses, Memory};
 
 pub(in crate::policies) struct Scheduler<'a> {
     skel: BpfSkel<'a>,
@@ -107,15 +107,26 @@ impl Loaded for Scheduler<'_> {
     }
 
     fn memory(&self) -> Memory<'_> {
-        let addresses = self.skel.maps.bss_data.as_ref().expect("the object has variables");
+        let variables = self.skel.maps.bss_data.as_ref().expect("the object has variables");
+        let slot = &self.skel.maps.rodata_data.as_ref().expect("the object has constants").slot_layout;
+        let addresses = Addresses {
+            shared: variables.shared_address,
+            counts: variables.counts_address,
+            events: variables.events_address,
+            slots: variables.slots_address,
+            tree: variables.tree_address,
+        };
+        let slot = slot_layout {
+            size: slot.size,
+            state: slot.state,
+            since_ns: slot.since_ns,
+            used_ns: slot.used_ns,
+            received_ns: slot.received_ns,
+            waited_ns: slot.waited_ns,
+        };
         // SAFETY: ops.init stored the addresses, and libbpf mapped the arena that they point into
-        // for as long as the skeleton lives.
-        unsafe { Memory::new([
-                addresses.shared_address,
-                addresses.counts_address,
-                addresses.events_address,
-            ])
-        }
+        // for as long as the skeleton lives; the object says how its slots are laid out.
+        unsafe { Memory::new(&addresses, slot) }
     }
 
     fn cpus(&self) -> u32 {

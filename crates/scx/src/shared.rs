@@ -2,7 +2,21 @@
 
 use std::marker::PhantomData;
 
-use crate::bpf_intf::{event, limits_RECORD_EVENTS, policy_counts, prorata_stats, shared};
+use crate::bpf_intf::{
+    event, group_change, group_limits_GROUP_CHANGES, group_limits_GROUP_NODES, group_member,
+    group_node, group_tree, limits_MAX_TASKS, limits_RECORD_EVENTS, policy_counts, prorata_stats,
+    shared, slot_layout,
+};
+
+/// Where things are in the scheduler's memory.
+pub(crate) struct Addresses {
+    pub(crate) shared: u64,
+    pub(crate) counts: u64,
+    /// 0 if nothing is recorded.
+    pub(crate) events: u64,
+    pub(crate) slots: u64,
+    pub(crate) tree: u64,
+}
 
 /// A view of the scheduler's arena, while the scheduler runs.
 #[derive(Clone, Copy)]
@@ -10,19 +24,119 @@ pub(crate) struct Memory<'a> {
     shared: *const shared,
     counts: *const policy_counts,
     events: *const event,
+    slots: *const u8,
+    slot: slot_layout,
+    tree: *mut group_tree,
     scheduler: PhantomData<&'a ()>,
 }
+
+/// What is read of a task's slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    /// `enum task_state`.
+    pub(crate) state: u32,
+    /// When it began to wait, or was picked.
+    pub(crate) since_ns: u64,
+    /// How long it has run since it was picked, as far as that is known.
+    pub(crate) used_ns: u64,
+    pub(crate) received_ns: u64,
+    pub(crate) waited_ns: u64,
+}
+
+/// Tasks that there may be, and cgroups.
+pub(crate) const TASKS: u32 = limits_MAX_TASKS;
+pub(crate) const NODES: u32 = group_limits_GROUP_NODES;
 
 impl Memory<'_> {
     /// # Safety
     /// The addresses are those of a `struct shared`, a `struct policy_counts` and, unless it is 0,
-    /// of the ring of events, which stay mapped for the lifetime of the view.
-    pub(crate) unsafe fn new([shared, counts, events]: [u64; 3]) -> Self {
+    /// of the ring of events, of the slots, which are laid out so, and the tree of cgroups; all stay mapped
+    /// for the lifetime of the view.
+    pub(crate) unsafe fn new(at: &Addresses, slot: slot_layout) -> Self {
         Memory {
-            shared: shared as *const shared,
-            counts: counts as *const policy_counts,
-            events: events as *const event,
+            shared: at.shared as *const shared,
+            counts: at.counts as *const policy_counts,
+            events: at.events as *const event,
+            slots: at.slots as *const u8,
+            slot,
+            tree: at.tree as *mut group_tree,
             scheduler: PhantomData,
+        }
+    }
+
+    /// The time of the last decision.
+    pub(crate) fn now_ns(&self) -> u64 {
+        // SAFETY: see `new`; the memory holds plain numbers, which another cpu may change.
+        unsafe { (&raw const (*self.shared).now_ns).read_volatile() }
+    }
+
+    /// Has changes of the tree written to a ring from now on, or no longer.
+    pub(crate) fn watch(&self, watched: bool) {
+        // SAFETY: as above; nobody else writes it.
+        unsafe { (&raw mut (*self.tree).watched).write_volatile(u32::from(watched)) }
+    }
+
+    pub(crate) fn cpus(&self) -> u64 {
+        // SAFETY: as above.
+        unsafe { (&raw const (*self.tree).cpus).read_volatile() }
+    }
+
+    /// The number of changes that were written, and of nodes that were ever used.
+    pub(crate) fn tree_counts(&self) -> (u64, u32) {
+        // SAFETY: as above.
+        unsafe {
+            let written = (&raw const (*self.tree).written).read_volatile();
+            let nodes = (&raw const (*self.tree).unused).read_volatile();
+            (written, nodes.min(NODES))
+        }
+    }
+
+    /// A change by its number; one that has been overwritten is another.
+    pub(crate) fn change(&self, number: u64) -> group_change {
+        let at = usize::try_from(number % u64::from(group_limits_GROUP_CHANGES));
+        // SAFETY: as above; the index is within the ring.
+        unsafe {
+            let ring = (&raw const (*self.tree).ring).cast::<group_change>();
+            ring.add(at.expect("the ring is small")).read_volatile()
+        }
+    }
+
+    /// A task, or a node behind all of these.
+    pub(crate) fn member(&self, id: u32) -> group_member {
+        assert!(id < TASKS + NODES, "{id} is no member");
+        // SAFETY: as above; the index is within the members.
+        unsafe {
+            let members = (&raw const (*self.tree).members).cast::<group_member>();
+            members.add(id as usize).read_volatile()
+        }
+    }
+
+    /// The kernel's number of a node's cgroup, and whether the node is in use.
+    pub(crate) fn node(&self, node: u32) -> (u64, bool) {
+        assert!(node < NODES, "{node} is no node");
+        // SAFETY: as above; the index is within the nodes.
+        unsafe {
+            let node = (&raw const (*self.tree).nodes).cast::<group_node>().add(node as usize);
+            let refs = (&raw const (*node).refs).read_volatile();
+            ((&raw const (*node).cgroup).read_volatile(), refs > 0)
+        }
+    }
+
+    pub(crate) fn slot(&self, id: u32) -> Slot {
+        assert!(id < TASKS, "{id} is no task");
+        let word = |offset: u32| {
+            let at = id as usize * self.slot.size as usize + offset as usize;
+            // SAFETY: as above; the offset is of a u64 within the slot.
+            unsafe { self.slots.add(at).cast::<u64>().read_volatile() }
+        };
+        let at = id as usize * self.slot.size as usize + self.slot.state as usize;
+        Slot {
+            // SAFETY: as above; the offset is of a byte within the slot.
+            state: u32::from(unsafe { self.slots.add(at).read_volatile() }),
+            since_ns: word(self.slot.since_ns),
+            used_ns: word(self.slot.used_ns),
+            received_ns: word(self.slot.received_ns),
+            waited_ns: word(self.slot.waited_ns),
         }
     }
 

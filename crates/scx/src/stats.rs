@@ -1,15 +1,68 @@
 //! Statistics, by the conventions of `scx_stats`.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use scx_stats::prelude::*;
 use scx_stats_derive::{Stats, stat_doc};
 use serde::{Deserialize, Serialize};
 
+use crate::cgroups::{Query, Report};
+use crate::policies::Loaded;
 use crate::shared::Memory;
+use crate::watch::{self, Watch};
+
+/// What a client wants to know.
+pub(crate) enum Request {
+    Metrics,
+    Cgroups(Query),
+}
+
+pub(crate) enum Answer {
+    Metrics(Metrics),
+    Cgroups(Result<Report>),
+}
+
+/// The loader's side: what it knows besides the scheduler's counters.
+pub(crate) struct Statistics {
+    quantum: Duration,
+    watch: Option<Watch>,
+}
+
+impl Statistics {
+    pub(crate) fn new(quantum: Duration) -> Statistics {
+        Statistics { quantum, watch: None }
+    }
+
+    /// True while somebody watches cgroups.
+    pub(crate) fn is_watching(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    pub(crate) fn answer(&mut self, request: Request, loaded: &dyn Loaded) -> Answer {
+        let memory = loaded.memory();
+        match request {
+            Request::Metrics => Answer::Metrics(Metrics::read(&memory)),
+            Request::Cgroups(query) => {
+                let begin = || Watch::begin(&memory, self.quantum);
+                Answer::Cgroups(self.watch.get_or_insert_with(begin).look(&memory, &query))
+            }
+        }
+    }
+
+    /// Follows what changes, until nobody has wanted to know for long.
+    pub(crate) fn go_on(&mut self, loaded: &dyn Loaded) {
+        let Some(watch) = &mut self.watch else { return };
+        if watch.is_over() {
+            watch::stop(&loaded.memory());
+            self.watch = None;
+        } else {
+            watch.catch_up(&loaded.memory());
+        }
+    }
+}
 
 /// What the scheduler counts, since it was loaded.
 #[stat_doc]
@@ -125,33 +178,49 @@ impl Metrics {
 }
 
 /// The server's side: each client gets what was counted since it last asked.
-pub(crate) fn server_data() -> StatsServerData<(), Metrics> {
-    let open: Box<dyn StatsOpener<(), Metrics>> = Box::new(move |(requests, answers)| {
-        requests.send(())?;
-        let mut before = answers.recv()?;
-        let read: Box<dyn StatsReader<(), Metrics>> =
-            Box::new(move |_arguments, (requests, answers)| {
-                requests.send(())?;
-                let now = answers.recv()?;
-                let delta = now.since(&before);
-                before = now;
-                delta.to_json()
-            });
+pub(crate) fn server_data() -> StatsServerData<Request, Answer> {
+    let open: Box<dyn StatsOpener<Request, Answer>> = Box::new(move |channels| {
+        let mut before = ask_metrics(channels)?;
+        let read: Box<dyn StatsReader<Request, Answer>> = Box::new(move |_arguments, channels| {
+            let now = ask_metrics(channels)?;
+            let delta = now.since(&before);
+            before = now;
+            delta.to_json()
+        });
         Ok(read)
     });
     StatsServerData::new()
         .add_meta(Metrics::meta())
         .add_ops("top", StatsOps { open, close: None })
         .add_ops("total", StatsOps { open: Box::new(open_total), close: None })
+        .add_ops("cgroups", StatsOps { open: Box::new(open_cgroups), close: None })
+}
+
+/// To the loader, and from it.
+type Channels<'a, 'b> =
+    (&'a crossbeam::channel::Sender<Request>, &'b crossbeam::channel::Receiver<Answer>);
+
+fn ask_metrics((requests, answers): Channels<'_, '_>) -> Result<Metrics> {
+    requests.send(Request::Metrics)?;
+    match answers.recv()? {
+        Answer::Metrics(metrics) => Ok(metrics),
+        Answer::Cgroups(_) => bail!("an answer to another question"),
+    }
 }
 
 /// Totals since the scheduler was loaded.
-fn open_total(
-    _channels: (&crossbeam::channel::Sender<()>, &crossbeam::channel::Receiver<Metrics>),
-) -> Result<Box<dyn StatsReader<(), Metrics>>> {
-    Ok(Box::new(move |_arguments, (requests, answers)| {
-        requests.send(())?;
-        answers.recv()?.to_json()
+fn open_total(_channels: Channels<'_, '_>) -> Result<Box<dyn StatsReader<Request, Answer>>> {
+    Ok(Box::new(move |_arguments, channels| ask_metrics(channels)?.to_json()))
+}
+
+/// Totals of cgroups since somebody watches.
+fn open_cgroups(_channels: Channels<'_, '_>) -> Result<Box<dyn StatsReader<Request, Answer>>> {
+    Ok(Box::new(move |arguments, (requests, answers)| {
+        requests.send(Request::Cgroups(Query::parse(arguments)?))?;
+        match answers.recv()? {
+            Answer::Cgroups(report) => Ok(serde_json::to_value(report?)?),
+            Answer::Metrics(_) => bail!("an answer to another question"),
+        }
     }))
 }
 
@@ -165,8 +234,35 @@ pub(crate) fn monitor(interval: Duration, shutdown: &AtomicBool) -> Result<()> {
     )
 }
 
-/// Prints the totals of the running scheduler as `OpenMetrics` text.
-pub(crate) fn print_open_metrics() -> Result<()> {
+/// Prints what cgroups are due and receive, every `interval`, until `shutdown`: a table, or a line of JSON.
+pub(crate) fn monitor_cgroups(
+    query: &Query,
+    as_json: bool,
+    interval: Duration,
+    shutdown: &AtomicBool,
+) -> Result<()> {
+    let mut before: Option<Report> = None;
+    let arguments = query.arguments(Some(interval));
+    let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[J" } else { "" };
+    scx_utils::monitor_stats::<Report>(
+        &arguments,
+        interval,
+        || shutdown.load(Ordering::Relaxed),
+        |report| {
+            let mut out = std::io::stdout();
+            if as_json {
+                writeln!(out, "{}", report.to_json(before.as_ref())?)?;
+            } else {
+                writeln!(out, "{clear}{}", report.to_table(before.as_ref()))?;
+            }
+            before = Some(report);
+            Ok(())
+        },
+    )
+}
+
+/// Prints the totals of the running scheduler as `OpenMetrics` text, and of the cgroups that are asked for.
+pub(crate) fn print_open_metrics(query: &Query) -> Result<()> {
     let mut client = StatsClient::new()
         .connect(None)
         .context("no scheduler with statistics runs: start scx_prorata first")?;
@@ -179,9 +275,12 @@ pub(crate) fn print_open_metrics() -> Result<()> {
         println!("# TYPE scx_prorata_{name} counter\nscx_prorata_{name}_total {value}");
     }
     println!("# TYPE scx_prorata_longest_wait_seconds gauge");
-    println!(
-        "scx_prorata_longest_wait_seconds {}\n# EOF",
-        Duration::from_micros(longest_wait_us).as_secs_f64()
-    );
+    let longest_wait_s = Duration::from_micros(longest_wait_us).as_secs_f64();
+    println!("scx_prorata_longest_wait_seconds {longest_wait_s}");
+    if query.is_asked() {
+        let report: Report = client.request("stats", query.arguments(None))?;
+        print!("{}", report.to_open_metrics());
+    }
+    println!("# EOF");
     Ok(())
 }

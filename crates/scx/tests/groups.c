@@ -12,14 +12,37 @@
  *   j TASK, p TASK          it is runnable, or no longer
  *   m TASK NODE             it moves
  *   s TASK WEIGHT           its weight
- *   c CPUS                  how many cpus there are now
+ *   k CPUS                  how many cpus there are now
  *   q                       tells everybody who has not seen the last change, and prints what the
  *                           runnable tasks were told: TASK WEIGHT; then a line "end"
+ *   t NS                    so much time passes
+ *   v TASK NS NS            a task has run, and waited, so much in all
+ *   w                       somebody watches from now on; prints what there is:
+ *                           "node" NODE CGROUP PARENT WEIGHT, "task" TASK NODE WEIGHT RUNNABLE
+ *   c                       prints the changes since, or since the last time: "change" TIME MEMBER CGROUP
+ *                           PARENT WEIGHT RUNNABLE RAN WAITED; then a line "end"
  */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "../src/bpf/policy.h"
+
+static u64 the_time, ran[POLICY_TASKS], waited[POLICY_TASKS];
+
+static u64 now_ns(void)
+{
+	return the_time;
+}
+
+static u64 received_ns(u32 id)
+{
+	return ran[id];
+}
+
+static u64 waited_ns(u32 id)
+{
+	return waited[id];
+}
 
 #define TREE (&the_tree)
 #define GROUP_MEMORY static struct group_tree the_tree;
@@ -66,6 +89,42 @@ static void add_node(u32 id, u32 parent, u32 weight)
 	make_room(GROUP_MEMBER(nodes[id]));
 }
 
+static void print_tree(void)
+{
+	u32 n, id;
+
+	for (n = 1; n < TREE->unused; n++) {
+		struct group_member *member = MEMBER(GROUP_MEMBER(n));
+
+		if (NODE(n)->refs)
+			printf("node %u %" PRIu64 " %u %u\n", n, NODE(n)->cgroup, member->parent,
+			       member->weight);
+	}
+	for (id = 0; id < POLICY_TASKS; id++) {
+		struct group_member *member = MEMBER(id);
+
+		/* Of those that never came all is 0. */
+		if (member->weight && member->parent != NIL)
+			printf("task %u %u %u %d\n", id, member->parent, member->weight, member->at != 0);
+	}
+	printf("end\n");
+}
+
+static void print_changes(void)
+{
+	static u64 read;
+
+	for (; read < TREE->written; read++) {
+		struct group_change *it = &TREE->ring[read % GROUP_CHANGES];
+		u64 cgroup = it->id < POLICY_TASKS ? 0 : NODE(it->id - POLICY_TASKS)->cgroup;
+
+		printf("change %" PRIu64 " %u %" PRIu64 " %u %u %u %" PRIu64 " %" PRIu64 "\n", it->now_ns,
+		       it->id, cgroup, it->parent, it->weight, it->runnable, it->received_ns,
+		       it->waited_ns);
+	}
+	printf("end\n");
+}
+
 static void change_task(char verb, u32 task, u32 second, u32 third)
 {
 	switch (verb) {
@@ -93,13 +152,23 @@ static void change(char verb, u32 first, u32 second, u32 third)
 		TREE->scale = GROUP_SCALE;
 		break;
 	case 'n': add_node(first, second, third); break;
-	case 'c': group_set_cpus(first); break;
+	case 'k': group_set_cpus(first); break;
 	case 'x': group_release(nodes[first]); break;
 	case 'u':
 		group_set_node_weight(nodes[first], second);
 		make_room(GROUP_MEMBER(nodes[first]));
 		break;
 	case 'q': print(); break;
+	case 't': the_time += first; break;
+	case 'v':
+		ran[first] = second;
+		waited[first] = third;
+		break;
+	case 'w':
+		TREE->watched = true;
+		print_tree();
+		break;
+	case 'c': print_changes(); break;
 	default: change_task(verb, first, second, third);
 	}
 }

@@ -55,10 +55,7 @@ fn measure(scheduler: &str, cpus: usize) -> Result<CostRow> {
     let name = scheduler.to_string();
     let scheduler = Scheduler::start(scheduler)?;
     thread::sleep(Duration::from_millis(200));
-    let mut hackbench_s = f64::INFINITY;
-    for _ in 0..HACKBENCH_RUNS {
-        hackbench_s = hackbench_s.min(hackbench()?);
-    }
+    let hackbench_s = best_hackbench()?;
     let mut row = CostRow {
         cpus,
         scheduler: name,
@@ -70,7 +67,7 @@ fn measure(scheduler: &str, cpus: usize) -> Result<CostRow> {
     if cpus == 1 {
         row.switch_instructions = Some(ping_pong()?);
         for hogs in [2, 10, 100, 1000] {
-            row.turn_instructions.push((hogs, turn(hogs)?));
+            row.turn_instructions.push((hogs, turn(hogs, |_| Ok(()))?));
         }
     }
     scheduler.stop()?;
@@ -78,7 +75,7 @@ fn measure(scheduler: &str, cpus: usize) -> Result<CostRow> {
 }
 
 /// Instructions a switch when two threads of one cpu send a byte to and fro through pipes.
-fn ping_pong() -> Result<f64> {
+pub(super) fn ping_pong() -> Result<f64> {
     let (mut heard, mut say) = io::pipe()?;
     let (mut echoed, mut reply) = io::pipe()?;
     let echo = thread::spawn(move || -> Result<()> {
@@ -110,8 +107,9 @@ fn ping_pong() -> Result<f64> {
 }
 
 /// Instructions from hog to hog when a slice is over, among so many on one cpu: the interrupt, the
-/// scheduler's decision and the switch. The median, since now and then something else comes between.
-fn turn(hogs: usize) -> Result<f64> {
+/// scheduler's decision and the switch. The median, since now and then something else comes between. Each hog
+/// prepares itself first.
+pub(super) fn turn(hogs: usize, prepare: impl Fn(usize) -> Result<()> + Sync) -> Result<f64> {
     let relay = Relay {
         epoch: Instant::now(),
         holder: AtomicUsize::new(hogs),
@@ -120,7 +118,7 @@ fn turn(hogs: usize) -> Result<f64> {
     };
     let (gate, ready) = (Gate::default(), AtomicUsize::new(0));
     let hog = |me: usize| -> Result<Vec<u64>> {
-        let nice = system::set_nice(0, i32::try_from(me % NICE_VALUES)?);
+        let nice = system::set_nice(0, i32::try_from(me % NICE_VALUES)?).and_then(|()| prepare(me));
         gate.wait();
         // Waking up is no turn.
         ready.fetch_add(1, Ordering::Relaxed);
@@ -192,6 +190,15 @@ impl Relay {
             self.seen_ns.store(now_ns, Ordering::Relaxed);
         }
     }
+}
+
+/// The best of [`HACKBENCH_RUNS`].
+pub(super) fn best_hackbench() -> Result<f64> {
+    let mut best_s = f64::INFINITY;
+    for _ in 0..HACKBENCH_RUNS {
+        best_s = best_s.min(hackbench()?);
+    }
+    Ok(best_s)
 }
 
 /// The run time of hackbench's message passing, in seconds.

@@ -15,9 +15,9 @@ use super::mixes::{Loaded, SETTLING};
 use super::system;
 use super::trace::{self, Switch};
 
-const CGROUPS: &str = "/sys/fs/cgroup";
+pub(super) const CGROUPS: &str = "/sys/fs/cgroup";
 /// So long after a change shares must be right.
-const SETTLED: Duration = Duration::from_millis(50);
+pub(super) const SETTLED: Duration = Duration::from_millis(50);
 /// So many quanta a hog may be behind under GR3, whatever is measured.
 pub(super) const QUANTA: f64 = 4.0;
 /// What a quantum is, in µs.
@@ -36,7 +36,7 @@ const fn group(weight: u32, hogs: usize) -> Group {
 
 /// What happens to the first cgroup in the middle of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Change {
+pub(super) enum Change {
     Nothing,
     /// It gets another weight.
     Weight(u32),
@@ -46,7 +46,7 @@ enum Change {
     Storm,
 }
 
-struct Case {
+pub(super) struct Case {
     name: &'static str,
     groups: &'static [Group],
     change: Change,
@@ -89,6 +89,10 @@ const CASES: &[Case] = &[
     },
     Case { name: "100x1, 100 forks", groups: &[group(100, 1)], change: Change::Storm },
 ];
+
+pub(super) fn case_named(name: &str) -> Result<&'static Case> {
+    CASES.iter().find(|case| case.name == name).with_context(|| format!("no case is called {name}"))
+}
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -167,23 +171,24 @@ impl Args {
 }
 
 /// A cgroup of the measurement.
-struct Node {
-    path: PathBuf,
-    place: Place,
+pub(super) struct Node {
+    pub(super) path: PathBuf,
+    pub(super) place: Place,
 }
 
 /// cgroups with hogs in them; they go when it is dropped.
-struct Tree {
-    ideal: Hierarchy,
-    nodes: Vec<Node>,
+pub(super) struct Tree {
+    pub(super) ideal: Hierarchy,
+    /// Parents before children.
+    pub(super) nodes: Vec<Node>,
     /// By hog.
     places: Vec<Place>,
-    hogs: Hogs,
+    pub(super) hogs: Hogs,
     storm: Option<Child>,
 }
 
 impl Tree {
-    fn new(case: &Case) -> Result<Tree> {
+    pub(super) fn new(case: &Case) -> Result<Tree> {
         let hogs = Hogs::new(&vec![0; case.groups.iter().map(hogs_of).sum()])?;
         let (ideal, nodes, places) = (Hierarchy::new(), Vec::new(), Vec::new());
         let mut tree = Tree { ideal, nodes, places, hogs, storm: None };
@@ -237,7 +242,7 @@ impl Tree {
         Ok(())
     }
 
-    fn change(&mut self, change: Change) -> Result<()> {
+    pub(super) fn change(&mut self, change: Change) -> Result<()> {
         let first = &self.nodes[0];
         match change {
             Change::Nothing | Change::Storm => {}

@@ -16,6 +16,16 @@
 #ifndef PRORATA_CGROUP_H
 #define PRORATA_CGROUP_H
 
+static u64 received_ns(u32 id)
+{
+	return slots[id].received_ns;
+}
+
+static u64 waited_ns(u32 id)
+{
+	return slots[id].waited_ns;
+}
+
 #define TREE tree
 #define GROUP_MEMORY static struct group_tree __arena *tree;
 #include "group.h"

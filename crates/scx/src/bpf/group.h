@@ -27,7 +27,12 @@
  *
  * Calls no kernel function: the file compiles natively, and tests/groups.rs compares it with the core
  * library's exact rates. The includer defines TREE, a pointer to struct group_tree, all memory zero, and
- * GROUP_MEMORY, which declares what TREE needs.
+ * GROUP_MEMORY, which declares what TREE needs; now_ns(), and received_ns(id) and waited_ns(id), what a
+ * task ran and waited for.
+ *
+ * While somebody watches, each change of a member is written to a ring, with the time: the loader finds
+ * from it what each cgroup is due (due.rs). A change says all that counts of the member, so that a copy of
+ * the tree that was made meanwhile is right once all changes since it was begun are known.
  *
  * Known limits: GROUP_NODES cgroups, GROUP_DEPTH levels; a cgroup beyond them counts as a part of the
  * one that it is in. Tasks that are bound to few cpus count as if they could use all.
@@ -36,25 +41,7 @@
 #define PRORATA_GROUP_H
 
 #include "wide.h"
-
-enum group_limits {
-	GROUP_NODES = 16384,
-	/* Levels of nodes below the root. */
-	GROUP_DEPTH = 16,
-	/* Own weights are 1 .. 2^20. */
-	GROUP_WEIGHT_MAX = 1 << 20,
-	/* Binary digits of a fraction. */
-	GROUP_FRACTION = 40,
-	/* A unit of weight in the root is at most 2 to this in the policy … */
-	GROUP_SCALE = 10,
-	/* … and all that compete in the root are below 2 to this together. */
-	GROUP_TOTAL_ORDER = 35,
-	/* Orders of weight for each task of a child: 2^-15 .. 2^20. */
-	GROUP_ORDERS = 36,
-	GROUP_ORDER_OF_ONE = 15,
-	/* Tasks that a search for the capped may look at: 16 for each cpu are enough. */
-	GROUP_SEARCH = 16 * POLICY_CPUS,
-};
+#include "node.h"
 
 /* The number of a node as a member: tasks come first. */
 #define GROUP_MEMBER(node) (POLICY_TASKS + (node))
@@ -62,75 +49,36 @@ enum group_limits {
 /* What nobody exceeds. */
 #define GROUP_NO_CAP (1ULL << 62)
 
-/* A task or a node. */
-struct group_member {
-	/* A node; NIL for the root, and for a task that is nowhere. */
-	u32 parent;
-	u32 weight;
-	/* Runnable tasks of it and below it. */
-	u32 leaves;
-	/* Neighbours among the siblings of its order that have leaves. */
-	u32 next, previous;
-	/* The last search that found it capped. */
-	u32 capped;
-	/* Of a task: its place among the runnable ones plus one, or 0. */
-	u32 at;
-	u8 order;
-};
-
-struct group_node {
-	u64 cgroup;
-	/* The weight of the children that have leaves. */
-	u64 competing;
-	/* Bit per order: there are such children. */
-	u64 orders;
-	/* What a child counts for, for each unit of its weight, unless it is capped. */
-	u64 per_weight;
-	/* The same if none is capped, here and above. */
-	u64 plain;
-	/* TREE->changes when this was found. */
-	u64 found;
-	/* The cgroup itself if it is online, its tasks and the nodes in it; free if 0. */
-	u32 refs;
-	u32 depth;
-	/* By order; links free nodes. */
-	u32 first[GROUP_ORDERS];
-	/* All below are worth a cpu each. */
-	u8 saturated;
-};
-
-struct group_tree {
-	u64 cpus;
-	/* Counts the changes of the tree, from 1 on. */
-	u64 changes;
-	/* What a whole cpu counts for; as old as the root's share. */
-	u64 per_cpu;
-	/* What a search has left to share, and the weight that shares it. */
-	u64 rest, rest_weight;
-	/* Numbers searches. */
-	u32 search;
-	/* Children that this search may still look at. */
-	u32 patience;
-	/* There is a node other than the root, or was one: runnable tasks are counted. */
-	u32 grown;
-	/* A unit of weight in the root counts for 2 to this in the policy; 0 until there is a node. */
-	u32 scale;
-	/* Nodes that were never used begin here. */
-	u32 unused;
-	u32 free_node;
-	/* Runnable tasks; the next to be told, and how many are to be since the last change. */
-	u32 runnable, next, unseen;
-	/* Nodes from a task up whose shares are old. */
-	u32 old[GROUP_DEPTH + 2];
-	u32 list[POLICY_TASKS];
-	struct group_member members[POLICY_TASKS + GROUP_NODES];
-	struct group_node nodes[GROUP_NODES];
-};
-
 GROUP_MEMORY
 
 #define MEMBER(id) (&TREE->members[id])
 #define NODE(n) (&TREE->nodes[(n) & (GROUP_NODES - 1)])
+
+/* --- who watches ----------------------------------------------------------------------------- */
+
+/*
+ * After each change that shares may depend on: what a member is now, in `parent`. The loader reads behind us.
+ * (Whether anybody watches is asked in here: the verifier would follow both answers on from each caller.)
+ */
+policy_fn u32 note_member(u32 id, u32 parent)
+{
+	struct group_change __arena *change = &TREE->ring[TREE->written & (GROUP_CHANGES - 1)];
+	bool is_task = id < POLICY_TASKS;
+
+	if (!TREE->watched)
+		return 0;
+	change->now_ns = now_ns();
+	change->received_ns = is_task ? received_ns(id) : 0;
+	change->waited_ns = is_task ? waited_ns(id) : 0;
+	change->id = id;
+	change->parent = parent;
+	change->weight = MEMBER(id)->weight;
+	change->runnable = is_task && MEMBER(id)->at;
+	/* The count must not be seen before the change. */
+	barrier();
+	TREE->written++;
+	return 0;
+}
 
 /* --- children by order ----------------------------------------------------------------------- */
 
@@ -225,6 +173,7 @@ static __always_inline void set_member_weight(u32 id, u32 weight)
 		list_member(parent, id);
 		parent->competing += weight;
 	}
+	note_member(id, member->parent);
 }
 
 static __always_inline u32 scale_for(u64 weight, u32 order)
@@ -481,6 +430,7 @@ policy_fn u32 group_join(u32 task)
 	member->at = ++TREE->runnable;
 	count_leaves(task, 1);
 	tree_changed();
+	note_member(task, member->parent);
 	return 0;
 }
 
@@ -497,6 +447,7 @@ policy_fn u32 group_part(u32 task)
 	member->at = 0;
 	count_leaves(task, -1);
 	tree_changed();
+	note_member(task, member->parent);
 	return 0;
 }
 
@@ -530,6 +481,7 @@ policy_fn u32 group_release(u32 n)
 			break;
 		NODE(n)->first[0] = TREE->free_node;
 		TREE->free_node = n;
+		note_member(GROUP_MEMBER(n & (GROUP_NODES - 1)), NIL);
 		n = member->parent;
 	}
 	return 0;
@@ -560,6 +512,7 @@ policy_fn u32 group_add_node(u32 above, u32 weight, u64 cgroup)
 	member->parent = above;
 	member->weight = weight;
 	member->leaves = 0;
+	note_member(GROUP_MEMBER(n & (GROUP_NODES - 1)), above);
 	return n;
 }
 
@@ -591,6 +544,7 @@ policy_fn u32 group_place(u32 task, u32 n)
 		NODE(n)->refs++;
 	if (leaves)
 		count_leaves(task, 1);
+	note_member(task, n);
 	if (before != NIL)
 		group_release(before);
 	tree_changed();

@@ -16,6 +16,7 @@ typedef long long s64;
 
 #include "policy.h"
 #include "turn.h"
+#include "node.h"
 
 enum limits {
 	MAX_CPUS = POLICY_CPUS,
@@ -25,6 +26,24 @@ enum limits {
 	CROWD = FIRST_IDLER - 1,
 	/* Events that the loader may be behind with. */
 	RECORD_EVENTS = 1 << 19,
+};
+
+/* What a task is doing, as the policy and we see it. */
+enum task_state {
+	/* Not ours: the slot is free, or the task is in another scheduling class. */
+	TASK_OUT,
+	TASK_BLOCKED,
+	TASK_WAITING,
+	/* Picked: running on its cpu, or on the way to it. */
+	TASK_RUNNING,
+	/* Blocked for the policy, but running a quantum outside it. */
+	TASK_AWAY,
+};
+
+/* Where the loader finds what it reads of a slot, which has parts of the policy's own. */
+struct slot_layout {
+	u32 size;
+	u32 state, since_ns, used_ns, received_ns, waited_ns;
 };
 
 /* What happened, in the words of the policy contract. */

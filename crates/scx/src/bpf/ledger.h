@@ -49,6 +49,7 @@ static void ledger_settle(struct slot __arena *slot, u64 exec_ns)
 
 	slot->exec_ns = exec_ns;
 	slot->used_ns += used_ns;
+	slot->received_ns += used_ns;
 	slot->owed_ns -= used_ns;
 	if (slot->owed_ns < floor_ns)
 		slot->owed_ns = floor_ns;

@@ -469,6 +469,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 		events_address = (u64)events;
 	}
 	shared_address = (u64)shared;
+	slots_address = (u64)slots;
+	tree_address = (u64)tree;
 	counts_address = (u64)&state->counts;
 	shared->news = shared->oldest = shared->newest = NIL;
 	bpf_for(i, 0, MAX_CPUS)

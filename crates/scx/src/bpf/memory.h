@@ -39,18 +39,6 @@ struct {
 	__type(value, struct task_ref);
 } task_refs SEC(".maps");
 
-/* What a task is doing, as the policy and we see it. */
-enum task_state {
-	/* Not ours: the slot is free, or the task is in another scheduling class. */
-	TASK_OUT,
-	TASK_BLOCKED,
-	TASK_WAITING,
-	/* Picked: running on its cpu, or on the way to it. */
-	TASK_RUNNING,
-	/* Blocked for the policy, but running a quantum outside it. */
-	TASK_AWAY,
-};
-
 /* What the policy is to be told of a task (news.h). */
 enum news {
 	/* What it counts for. */
@@ -79,6 +67,8 @@ enum news {
 		u64 exec_ns; \
 		/* Time used since the last charge. */ \
 		u64 used_ns; \
+		/* Time used, and waited for a cpu, by all that had the slot. */ \
+		u64 received_ns, waited_ns; \
 		/* Its run time when it went to sleep; the policy has not been told of that. */ \
 		u64 blocked_exec_ns; \
 		/* When it began to wait, or was picked. */ \
@@ -118,7 +108,15 @@ enum news {
 		/* What the policy has not been told of it: enum news. */ \
 		u8 news; \
 	}; \
-	static struct slot __arena *slots;
+	static struct slot __arena *slots; \
+	const volatile struct slot_layout slot_layout = { \
+		.size = sizeof(struct slot), \
+		.state = offsetof(struct slot, state), \
+		.since_ns = offsetof(struct slot, since_ns), \
+		.used_ns = offsetof(struct slot, used_ns), \
+		.received_ns = offsetof(struct slot, received_ns), \
+		.waited_ns = offsetof(struct slot, waited_ns), \
+	};
 
 #define STATE state
 #define TASK(id) (&slots[id].policy)
@@ -145,7 +143,7 @@ static struct shared __arena *shared;
 static struct event __arena *events;
 
 /* For the loader: where they are in its memory. */
-u64 shared_address, counts_address, events_address;
+u64 shared_address, counts_address, events_address, slots_address, tree_address;
 /* With how many cpus the policy began. */
 u32 cpus_at_first;
 /* And when this load ended; 0 before. */

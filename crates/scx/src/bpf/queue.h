@@ -62,6 +62,7 @@ static void age_append(struct slot __arena *slot, u32 id)
 
 static void age_remove(struct slot __arena *slot)
 {
+	slot->waited_ns += shared->now_ns - slot->since_ns;
 	MASK(slot->bound.mask)->waiting--;
 	if (slot->paid_ns)
 		paid_remove(slot);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What is kept of the tree of cgroups (group.h): of each task and node, and of all. */
+#ifndef PRORATA_NODE_H
+#define PRORATA_NODE_H
+
+enum group_limits {
+	GROUP_NODES = 16384,
+	/* Levels of nodes below the root. */
+	GROUP_DEPTH = 16,
+	/* Own weights are 1 .. 2^20. */
+	GROUP_WEIGHT_MAX = 1 << 20,
+	/* Binary digits of a fraction. */
+	GROUP_FRACTION = 40,
+	/* A unit of weight in the root is at most 2 to this in the policy … */
+	GROUP_SCALE = 10,
+	/* … and all that compete in the root are below 2 to this together. */
+	GROUP_TOTAL_ORDER = 35,
+	/* Orders of weight for each task of a child: 2^-15 .. 2^20. */
+	GROUP_ORDERS = 36,
+	GROUP_ORDER_OF_ONE = 15,
+	/* Tasks that a search for the capped may look at: 16 for each cpu are enough. */
+	GROUP_SEARCH = 16 * POLICY_CPUS,
+	/* Changes that the loader may be behind with. */
+	GROUP_CHANGES = 16384,
+};
+
+/* A task or a node. */
+struct group_member {
+	/* A node; NIL for the root, and for a task that is nowhere. */
+	u32 parent;
+	u32 weight;
+	/* Runnable tasks of it and below it. */
+	u32 leaves;
+	/* Neighbours among the siblings of its order that have leaves. */
+	u32 next, previous;
+	/* The last search that found it capped. */
+	u32 capped;
+	/* Of a task: its place among the runnable ones plus one, or 0. */
+	u32 at;
+	u8 order;
+};
+
+struct group_node {
+	u64 cgroup;
+	/* The weight of the children that have leaves. */
+	u64 competing;
+	/* Bit per order: there are such children. */
+	u64 orders;
+	/* What a child counts for, for each unit of its weight, unless it is capped. */
+	u64 per_weight;
+	/* The same if none is capped, here and above. */
+	u64 plain;
+	/* TREE->changes when this was found. */
+	u64 found;
+	/* The cgroup itself if it is online, its tasks and the nodes in it; free if 0. */
+	u32 refs;
+	u32 depth;
+	/* By order; links free nodes. */
+	u32 first[GROUP_ORDERS];
+	/* All below are worth a cpu each. */
+	u8 saturated;
+};
+
+/* A member, as it is from a change on, for who watches. */
+struct group_change {
+	u64 now_ns;
+	/* Of a task, until then: how long it ran, and waited. */
+	u64 received_ns, waited_ns;
+	u32 id;
+	/* NIL if it is gone, or is the root. */
+	u32 parent;
+	u32 weight;
+	/* It is a task, and runnable. */
+	u32 runnable;
+};
+
+struct group_tree {
+	u64 cpus;
+	/* Counts the changes of the tree, from 1 on. */
+	u64 changes;
+	/* What a whole cpu counts for; as old as the root's share. */
+	u64 per_cpu;
+	/* What a search has left to share, and the weight that shares it. */
+	u64 rest, rest_weight;
+	/* Numbers searches. */
+	u32 search;
+	/* Children that this search may still look at. */
+	u32 patience;
+	/* There is a node other than the root, or was one: runnable tasks are counted. */
+	u32 grown;
+	/* A unit of weight in the root counts for 2 to this in the policy; 0 until there is a node. */
+	u32 scale;
+	/* Nodes that were never used begin here. */
+	u32 unused;
+	u32 free_node;
+	/* Runnable tasks; the next to be told, and how many are to be since the last change. */
+	u32 runnable, next, unseen;
+	/* Nodes from a task up whose shares are old. */
+	u32 old[GROUP_DEPTH + 2];
+	u32 list[POLICY_TASKS];
+	struct group_member members[POLICY_TASKS + GROUP_NODES];
+	struct group_node nodes[GROUP_NODES];
+	/* Somebody watches: changes are written to the ring. */
+	u32 watched;
+	/* Changes written since the start. */
+	u64 written;
+	struct group_change ring[GROUP_CHANGES];
+};
+
+#endif
