@@ -11,15 +11,15 @@ fn keeps_proportions(policy: &str) -> bool {
 }
 
 /// A turn of GDQ's usual T, 20 quanta, would be a third of the time.
-fn with_short_turns(policy: &str) -> &str {
-    if policy == "gdq" { "gdq:t=1" } else { policy }
+fn with_short_turns(policy: &str) -> String {
+    if policy.starts_with("gdq") { format!("{policy}:t=1") } else { policy.to_string() }
 }
 
 #[test]
 fn every_policy_shares_one_cpu() {
     for entry in policies::REGISTRY {
         let policy = with_short_turns(entry.name);
-        let options = ["--policy", policy, "--cpus", "1"];
+        let options = ["--policy", &policy, "--cpus", "1"];
         let report = report_of(&options, &["2:sha256sum /dev/zero", "1:sha256sum /dev/zero"]);
         assert!(cpu_seconds(&report).iter().all(|&seconds| seconds > 0.0), "{report}");
         // The last turn may be cut short.
