@@ -214,7 +214,7 @@ grep -q ' paid ' /tmp/recording"
 fn crowd() -> String {
     format!(
         "xtask guest crowd --hogs {HOGS} --seconds 4 --share-error {CROWD_ERROR} \
-         --under 'scx_prorata --max-tasks 200 --quantum 1ms --record /tmp/recording'
+         --under 'scx_prorata --max-tasks 115 --quantum 1ms --record /tmp/recording'
 prorata verify /tmp/recording"
     )
 }

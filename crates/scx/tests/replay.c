@@ -84,6 +84,7 @@ static void change_cpus(u32 cpus)
 {
 	u32 task;
 
+	replay_cpu = 0;
 	turns_restart(cpus);
 	for (task = 0; task < POLICY_TASKS; task++) {
 		if (replay_was_known[task])
