@@ -277,6 +277,10 @@ impl Siege {
     }
 
     fn end_miscreants(&mut self) -> Result<()> {
+        // One that has just begun is not the user's yet.
+        for miscreant in &mut self.miscreants {
+            miscreant.kill()?;
+        }
         let deadline = Instant::now() + PATIENCE;
         while signal_users(libc::SIGKILL)? > 0 {
             ensure!(Instant::now() < deadline, "processes of the user do not end in {PATIENCE:?}");
