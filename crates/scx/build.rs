@@ -1,13 +1,18 @@
 //! Compiles the BPF program once for each policy, and the loader's view of it.
 
-/// The policies that have a header in `src/bpf/policies`.
+/// The policies that have a header in `src/bpf/policies` …
 const POLICIES: &[&str] = &["gr3", "vtrr", "gdq", "dfs_fa", "wfq"];
+/// … and those that have locks of their own there.
+const APART: &[&str] = &["gdq_distributed"];
 
 fn main() {
     println!("cargo::rerun-if-changed=src/bpf");
     println!("cargo::rerun-if-env-changed=BPF_CLANG");
-    for policy in POLICIES {
-        compile(policy, "src/bpf/main.bpf.c", &format!("-DPOLICY_HEADER=\"policies/{policy}.h\""));
+    for (policies, framework) in [(POLICIES, "src/bpf/main.bpf.c"), (APART, "src/bpf/apart.bpf.c")]
+    {
+        for policy in policies {
+            compile(policy, framework, &format!("-DPOLICY_HEADER=\"policies/{policy}.h\""));
+        }
     }
     // For the example of the same name.
     compile("empty", "src/bpf/empty.bpf.c", "-DEMPTY");

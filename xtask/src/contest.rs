@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::ours;
 use crate::report::{self, Row};
 use crate::shell;
 use crate::vm::{self, Check};
@@ -108,7 +109,7 @@ pub(crate) fn policies() -> Result<Vec<String>> {
 /// The schedulers' names and command lines.
 fn schedulers(programs: &[PathBuf]) -> Result<Vec<(String, String)>> {
     let ours = policies()?.into_iter().map(|name| {
-        let command_line = format!("scx_prorata --policy {name}");
+        let command_line = ours::command_line(&name);
         (name, command_line)
     });
     let mut all: Vec<(String, String)> = ours.collect();

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::shell;
+use crate::shell::{self, git};
 
 /// What figures are made of: a change there may change any of them.
 const SOURCES: [&str; 3] = ["crates/core/src", "crates/sim/src", "crates/plot/src"];
@@ -193,10 +193,4 @@ fn processor() -> Result<String> {
         Some((_, name)) => Ok(name.trim().to_string()),
         None => bail!("/proc/cpuinfo names no processor"),
     }
-}
-
-fn git(arguments: &[&str]) -> Result<String> {
-    let output =
-        shell::output(Command::new("git").current_dir(shell::workspace()).args(arguments))?;
-    Ok(output.trim().to_string())
 }

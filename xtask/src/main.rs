@@ -11,6 +11,7 @@ mod fuzz;
 mod guest;
 mod instructions;
 mod no_std;
+mod ours;
 mod python;
 mod readme;
 mod report;

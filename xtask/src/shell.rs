@@ -41,6 +41,11 @@ pub(crate) fn workspace() -> PathBuf {
     xtask.parent().expect("xtask lies in the workspace").to_path_buf()
 }
 
+/// What git says of the workspace.
+pub(crate) fn git(arguments: &[&str]) -> Result<String> {
+    Ok(output(Command::new("git").current_dir(workspace()).args(arguments))?.trim().to_string())
+}
+
 /// Processor time of all programs that were run and waited for, and of those that they ran.
 pub(crate) fn processor_time() -> Duration {
     // SAFETY: the struct is plain numbers, and the call fills it.

@@ -85,7 +85,8 @@ pub(crate) fn run() -> Result<()> {
         check(None, cpus, &scripts)?;
         if cpus > 1 {
             let stress = vm_stress::stress("gr3", STRESS_SECONDS, 1);
-            let more = [sleepers(), groups(), watch(), bound(), crowd(), hotplug(), stress];
+            let apart = vm_stress::stress("gdq-distributed", STRESS_SECONDS, 1);
+            let more = [sleepers(), groups(), watch(), bound(), crowd(), hotplug(), stress, apart];
             check(None, cpus, &more)?;
         }
     }
@@ -230,9 +231,9 @@ fn loads() -> String {
         let more = if policy.contains(':') { ',' } else { ':' };
         [policy.to_string(), format!("{policy}{more}sleepers=corrected")]
     });
-    let load = |policy: String| {
+    let load = |arguments: String| {
         format!(
-            "begin --policy {policy}
+            "begin --policy {arguments}
 burn & HOGS=$!
 burn & HOGS=\"$HOGS $!\"
 sleep 1
@@ -241,7 +242,8 @@ kill $HOGS
 end INT"
         )
     };
-    specs.map(load).collect::<Vec<_>>().join("\n")
+    let apart = "gdq-distributed --groups off".to_string();
+    specs.chain([apart]).map(load).collect::<Vec<_>>().join("\n")
 }
 
 /// What is not a policy is refused, and so is a kernel that is scheduled already; one whose
@@ -251,6 +253,11 @@ fn failures() -> String {
     "test \"$(cat /sys/kernel/sched_ext/state)\" = disabled
 refused scx_prorata --policy none
 refused scx_prorata --policy gdq:t=0
+refused scx_prorata --policy gdq-distributed:sleepers=turns
+refused scx_prorata --policy gdq-distributed
+grep -q 'add --groups off' /tmp/refusal
+refused scx_prorata --policy gdq-distributed --groups off --record /tmp/recording
+grep -q 'leave --record away' /tmp/refusal
 refused scx_prorata --quantum 5
 grep -q 'write it as 5ms' /tmp/refusal
 refused scx_prorata --record /nowhere/recording

@@ -236,6 +236,10 @@ pub struct Feasible {
     /// The result of the last change: tasks, and the φ that each had before.
     changed: Vec<(TaskId, Effective)>,
     scratch: Vec<Weight>,
+    /// Nobody asks for φ until [`settle`](Feasible::settle).
+    is_put_off: bool,
+    /// The cap and the capped are of before the last changes, which were put off.
+    is_stale: bool,
 }
 
 impl Feasible {
@@ -252,6 +256,23 @@ impl Feasible {
             capped: Vec::with_capacity(2 * cpus + 2),
             changed: Vec::with_capacity(2 * cpus + 2),
             scratch: Vec::with_capacity(2 * cpus),
+            is_put_off: false,
+            is_stale: false,
+        }
+    }
+
+    /// Nobody asks what a task counts for, or what has changed, before [`settle`](Feasible::settle): until
+    /// then a task joins or leaves in O(1).
+    pub fn put_off(&mut self) {
+        self.is_put_off = true;
+    }
+
+    /// Ends what [`put_off`](Feasible::put_off) began: all is as if it had not been. O(P).
+    pub fn settle(&mut self) {
+        self.is_put_off = false;
+        if self.is_stale {
+            self.readjust(None);
+            self.changed.clear();
         }
     }
 
@@ -295,6 +316,7 @@ impl Feasible {
     #[must_use]
     pub fn effective(&self, task: TaskId) -> Effective {
         debug_assert!(self.links.contains(task), "{task:?} is not in the set");
+        debug_assert!(!self.is_stale, "what {task:?} counts for was put off");
         effective_under(self.cap, self.weight(task))
     }
 
@@ -368,9 +390,18 @@ impl Feasible {
     }
 
     fn readjust(&mut self, newcomer: Option<TaskId>) {
+        self.changed.clear();
+        // While there is a cpu for each, this is O(1), and the capped are in the order in which they came.
+        if self.is_put_off && self.count() > self.cpus {
+            self.is_stale = true;
+            return;
+        }
         let before = self.cap;
         self.cap = self.fresh_cap();
-        self.changed.clear();
+        if core::mem::take(&mut self.is_stale) {
+            self.collect_capped();
+            return;
+        }
         if self.cap == before {
             let capped = newcomer.filter(|&task| before.exceeded_by(self.weight(task)));
             self.capped.extend(capped);
@@ -479,6 +510,43 @@ mod tests {
                 for (id, effective) in (0..).zip(&after) {
                     let Some(effective) = *effective else { continue };
                     prop_assert_eq!(feasible.effective(TaskId(id)).fraction(), effective);
+                }
+            }
+        }
+
+        /// Changes that were put off leave all as it would be, the order of the capped, too.
+        #[test]
+        fn what_was_put_off_makes_no_difference(
+            cpus in 1usize..9,
+            steps in proptest::collection::vec((0usize..24, 0u32..32, any::<u32>()), 1..120),
+            from in 0usize..100,
+            length in 0usize..60,
+        ) {
+            let mut both = [Feasible::new(cpus), Feasible::new(cpus)];
+            both.iter_mut().for_each(|feasible| feasible.reserve(24));
+            let mut is_member = [false; 24];
+            for (step, (i, shift, noise)) in steps.into_iter().enumerate() {
+                if step == from {
+                    both[1].put_off();
+                }
+                if step == from + length {
+                    both[1].settle();
+                }
+                let task = TaskId(u32::try_from(i).expect("few"));
+                let weight = Weight::new((noise >> shift).max(1)).expect("positive");
+                for feasible in &mut both {
+                    if is_member[i] {
+                        feasible.remove(task);
+                    } else {
+                        feasible.set_weight(task, weight);
+                        feasible.insert(task);
+                    }
+                }
+                is_member[i] = !is_member[i];
+                if !(from..from + length).contains(&step) {
+                    prop_assert_eq!(&both[0].capped, &both[1].capped);
+                    prop_assert_eq!(&both[0].changed, &both[1].changed);
+                    prop_assert_eq!(both[0].cap, both[1].cap);
                 }
             }
         }

@@ -43,6 +43,8 @@ pub(crate) struct Online {
     ahead: Vec<bool>,
     /// By task: what it was credited with beyond what was charged, at most [`MOST_DEBT`] times `kept_ns`.
     credited_ns: Vec<Nanos>,
+    /// By task: since when it is entitled to a whole cpu, if it is.
+    capped_since_ns: Vec<Nanos>,
 }
 
 /// A caller's debts are no longer than so many times what a task may keep: the kernel's end at 8 quanta.
@@ -59,6 +61,7 @@ impl Online {
             ends: Heap::default(),
             ahead: Vec::new(),
             credited_ns: Vec::new(),
+            capped_since_ns: Vec::new(),
         }
     }
 
@@ -67,6 +70,7 @@ impl Online {
         if self.ahead.len() <= task.index() {
             self.ahead.resize(task.index() + 1, false);
             self.credited_ns.resize(task.index() + 1, 0);
+            self.capped_since_ns.resize(task.index() + 1, 0);
             self.ends.reserve(task.index() + 1);
         }
         debug_assert!(!self.ahead[task.index()]);
@@ -109,7 +113,9 @@ impl Online {
     fn follow_caps(&mut self) {
         while let Some(task) = self.errors.recapped() {
             self.ends.remove(task);
-            if self.ahead[task.index()] && !self.errors.is_capped(task) {
+            if self.errors.is_capped(task) {
+                self.capped_since_ns[task.index()] = self.errors.now_ns();
+            } else if self.ahead[task.index()] {
                 self.ends.insert(task, self.errors.virtual_end(task));
             }
         }
@@ -151,24 +157,26 @@ impl Online {
     }
 
     /// `task` received `used_ns`, in `elapsed_ns`. All share what was lost of that, or what was used at some
-    /// other time; but what a task lost that is entitled to a whole cpu, nobody can give it: it is credited
-    /// with that. If it did not lose it but ran on, a backend's ledger charges that later, when it does not
-    /// run: what it was credited with then counts no more.
+    /// other time; but what a task lost since it is entitled to a whole cpu, nobody can give it: it is
+    /// credited with that. If it did not lose it but ran on, a backend's ledger charges that later, when it
+    /// does not run: what it was credited with then counts no more.
     pub(crate) fn charge(&mut self, task: TaskId, used_ns: Nanos, elapsed_ns: Nanos) {
         let now_ns = self.errors.now_ns();
         let credited_ns = &mut self.credited_ns[task.index()];
         let before_ns = (*credited_ns).min(used_ns.saturating_sub(elapsed_ns));
         *credited_ns -= before_ns;
         let used_ns = used_ns - before_ns;
-        if self.errors.is_capped(task) {
-            let beyond_ns = *credited_ns + elapsed_ns.saturating_sub(used_ns);
-            *credited_ns = beyond_ns.min(MOST_DEBT * self.kept_ns);
-            let received_ns = if elapsed_ns > 0 { elapsed_ns } else { used_ns };
-            self.errors.charge(task, received_ns, now_ns);
-            return;
+        let (mut received_ns, mut lost_ns) =
+            (used_ns, elapsed_ns.cast_signed() - used_ns.cast_signed());
+        // Without elapsed time it used another cpu's, which was taken for lost.
+        if self.errors.is_capped(task) && elapsed_ns > 0 {
+            let capped_ns = now_ns - self.capped_since_ns[task.index()];
+            let beyond_ns = elapsed_ns.saturating_sub(used_ns).min(capped_ns);
+            *credited_ns = (*credited_ns + beyond_ns).min(MOST_DEBT * self.kept_ns);
+            received_ns = used_ns.min(elapsed_ns) + beyond_ns;
+            lost_ns = elapsed_ns.cast_signed() - received_ns.cast_signed();
         }
-        self.errors.charge(task, used_ns, now_ns);
-        let lost_ns = elapsed_ns.cast_signed() - used_ns.cast_signed();
+        self.errors.charge(task, received_ns, now_ns);
         if lost_ns != 0 {
             self.errors.share(lost_ns);
         }
@@ -277,6 +285,8 @@ mod tests {
         Toggle(usize),
         Charge(usize, u64),
         Weigh(usize, u32),
+        /// Another task of its weight comes for it.
+        Replace(usize),
     }
 
     fn event() -> impl Strategy<Value = Event> {
@@ -285,6 +295,7 @@ mod tests {
             (0..TASKS).prop_map(Event::Toggle),
             (0..TASKS, 1..100u64).prop_map(|(task, used_ns)| Event::Charge(task, used_ns)),
             (0..TASKS, 1..1000u32).prop_map(|(task, weight)| Event::Weigh(task, weight)),
+            (0..TASKS).prop_map(Event::Replace),
         ]
     }
 
@@ -306,6 +317,37 @@ mod tests {
         assert_eq!(online.error_ns(heavy), 0);
     }
 
+    #[test]
+    fn what_a_task_lost_before_it_was_due_a_cpu_all_share() {
+        let mut online = Online::new(2, KEPT_NS);
+        for id in [0, 1, 2].map(TaskId) {
+            online.add(id, Weight::ONE);
+            online.wake(id);
+        }
+        online.advance(100);
+        online.set_weight(TaskId(0), Weight::new(9).expect("not 0"));
+        online.advance(110);
+        online.charge(TaskId(0), 50, 110);
+        // It was due 66 2/3 and 10, and is credited with 10 beside the 50; two share what is left of 60.
+        assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [-17, -47, -47]);
+    }
+
+    #[test]
+    fn a_turn_that_is_run_on_another_cpu_is_counted_once() {
+        let mut online = Online::new(2, KEPT_NS);
+        let tasks = [9, 1, 1].map(|weight| Weight::new(weight).expect("not 0"));
+        for (id, weight) in (0..).map(TaskId).zip(tasks) {
+            online.add(id, weight);
+            online.wake(id);
+        }
+        // One cpu runs a light task, the other the heavy one, whose turn was another cpu's.
+        online.charge(TaskId(0), 50, 0);
+        online.advance(50);
+        online.charge(TaskId(1), 50, 50);
+        online.lose(50);
+        assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [0, 25, -25]);
+    }
+
     proptest! {
         #[test]
         fn equals_its_definition(
@@ -324,7 +366,7 @@ mod tests {
                 ahead: [false; TASKS],
                 errors: [0.0; TASKS],
             };
-            let mut now_ns = 0;
+            let (mut now_ns, mut numbers) = (0, weights);
             for (allowed, event) in (1u32..).zip(events) {
                 match event {
                     Event::Pass(elapsed_ns) => {
@@ -352,6 +394,15 @@ mod tests {
                     Event::Weigh(task, number) => {
                         online.set_weight(id(task), weight(number));
                         naive.weights[task] = f64::from(number);
+                        numbers[task] = number;
+                    }
+                    Event::Replace(task) => {
+                        if !naive.awake[task] {
+                            prop_assume!(!naive.ahead[task] || naive.errors[task] > 0.01);
+                            online.remove(id(task));
+                            online.add(id(task), weight(numbers[task]));
+                            (naive.ahead[task], naive.errors[task]) = (false, 0.0);
+                        }
                     }
                 }
                 for task in 0..TASKS {

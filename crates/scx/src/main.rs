@@ -79,6 +79,7 @@ fn run(options: &Options) -> Result<()> {
         !options.cgroups.is_asked() || options.stats.is_some(),
         "--cgroups says what --stats and --monitor tell: give one of them, as in --monitor 1 --cgroups"
     );
+    options.policy.check(options)?;
     kernel::check()?;
     if let Some(interval) = options.stats {
         let (query, as_json) = (options.cgroups.clone(), options.json);

@@ -21,7 +21,8 @@ pub(crate) struct Options {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 
-    /// The policy, with its options if it has any: gr3, vtrr, wfq, dfs-fa, or gdq:t=1,delta=4.
+    /// The policy, with its options if it has any: gr3, vtrr, wfq, dfs-fa, gdq:t=1,delta=4, or
+    /// gdq-distributed, whose cpus seldom meet at a lock (with --groups off).
     #[arg(long, default_value = "gr3", value_parser = policies::parse)]
     pub(crate) policy: policies::Spec,
 

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use libbpf_rs::OpenObject;
 use scx_utils::UserExitInfo;
 
@@ -17,7 +17,7 @@ use crate::bpf_intf::{
     policy_limits_POLICY_OPTIONS, sleepers_SLEEPERS_CORRECTED, sleepers_SLEEPERS_PAPER,
     sleepers_SLEEPERS_TURNS, weight_call,
 };
-use crate::options::Options;
+use crate::options::{Groups, Options};
 use crate::shared::Memory;
 
 /// Instead of a weight: leave it as it is.
@@ -96,19 +96,32 @@ policies! {
     gdq "gdq" GdqSkel GdqSkelBuilder,
     wfq "wfq" WfqSkel WfqSkelBuilder,
     dfs_fa "dfs-fa" DfsFaSkel DfsFaSkelBuilder,
+    gdq_distributed "gdq-distributed" GdqDistributedSkel GdqDistributedSkelBuilder,
 }
+
+/// Policies whose queues have locks of their own: the scheduler around them is `bpf/apart.bpf.c`.
+const APART: &[&str] = &["gdq-distributed"];
 
 /// A policy's options, which are the core library's of the same names: what each takes, and what it
 /// is here if it is not given. At most [`OPTIONS`].
-const WITH_OPTIONS: &[(&str, &[Choice])] = &[(
-    "gdq",
-    // The paper lets T grow with the cpus, so that they seldom meet at a lock; here all of them meet
+const WITH_OPTIONS: &[(&str, &[Choice])] = &[
+    // The paper lets T grow with the cpus, so that they seldom meet at a lock; under gdq all of them meet
     // at one anyway, and the error is the smaller the shorter T is.
-    &[
-        Choice { key: "t", takes: 1..=1_000_000, default: 1 },
-        Choice { key: "delta", takes: 0..=1_000_000, default: 4 },
-    ],
-)];
+    (
+        "gdq",
+        &[
+            Choice { key: "t", takes: 1..=1_000_000, default: Preset::Is(1) },
+            Choice { key: "delta", takes: 0..=1_000_000, default: Preset::Is(4) },
+        ],
+    ),
+    (
+        "gdq-distributed",
+        &[
+            Choice { key: "t", takes: 1..=1_000_000, default: Preset::MoreThanCpus },
+            Choice { key: "delta", takes: 0..=1_000_000, default: Preset::Is(4) },
+        ],
+    ),
+];
 
 /// The options that a policy can have.
 const OPTIONS: usize = policy_limits_POLICY_OPTIONS as usize;
@@ -116,7 +129,25 @@ const OPTIONS: usize = policy_limits_POLICY_OPTIONS as usize;
 struct Choice {
     key: &'static str,
     takes: RangeInclusive<u32>,
-    default: u32,
+    default: Preset,
+}
+
+enum Preset {
+    Is(u32),
+    /// One more than the machine may ever have.
+    MoreThanCpus,
+}
+
+impl Preset {
+    fn value(&self) -> u32 {
+        match *self {
+            Preset::Is(value) => value,
+            Preset::MoreThanCpus => {
+                let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
+                u32::try_from(cpus).unwrap_or(u32::MAX).saturating_add(1)
+            }
+        }
+    }
 }
 
 /// A policy and its options.
@@ -193,8 +224,9 @@ pub(crate) fn parse(text: &str) -> Result<Spec, String> {
     };
     let choices = choices(name);
     let mut options = [0; OPTIONS];
-    options.iter_mut().zip(choices).for_each(|(option, choice)| *option = choice.default);
-    let mut sleepers = Sleepers::Turns;
+    options.iter_mut().zip(choices).for_each(|(option, choice)| *option = choice.default.value());
+    let is_apart = APART.contains(name);
+    let mut sleepers = if is_apart { Sleepers::Paper } else { Sleepers::Turns };
     for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
         let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
         if key == SLEEPERS {
@@ -213,7 +245,38 @@ pub(crate) fn parse(text: &str) -> Result<Spec, String> {
                 format!("option '{key}' takes a number from {least} to {most}, not '{value}'")
             })?;
     }
+    if is_apart && sleepers != Sleepers::Paper {
+        return Err(format!(
+            "{name} has no turns for tasks that sleep yet: write {name}:{SLEEPERS}=paper, or use gdq"
+        ));
+    }
     Ok(Spec { name, sleepers, options })
+}
+
+impl Spec {
+    /// Refuses what a policy whose queues have locks of their own cannot do yet.
+    ///
+    /// # Errors
+    /// What to type instead.
+    pub(crate) fn check(&self, options: &Options) -> Result<()> {
+        let name = self.name;
+        if !APART.contains(&name) {
+            return Ok(());
+        }
+        ensure!(
+            options.groups == Groups::Off,
+            "{name} does not know cgroups yet: add --groups off, or use --policy gdq"
+        );
+        ensure!(
+            options.record.is_none(),
+            "{name} cannot be recorded yet: leave --record away, or use --policy gdq"
+        );
+        ensure!(
+            !options.cgroups.is_asked(),
+            "{name} does not know cgroups yet: leave --cgroups away, or use --policy gdq"
+        );
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -226,6 +289,8 @@ mod tests {
         assert_eq!(parse("gdq:delta=0,t=7").unwrap().options, [7, 0]);
         assert_eq!(parse("gdq:t=7").unwrap().to_string(), "gdq:sleepers=turns,t=7,delta=4");
         assert_eq!(parse("gr3").unwrap().to_string(), "gr3:sleepers=turns");
+        let apart = parse("gdq-distributed:t=7").unwrap().to_string();
+        assert_eq!(apart, "gdq-distributed:sleepers=paper,t=7,delta=4");
         for spec in ["gr3:sleepers=paper", "vtrr:sleepers=corrected"] {
             assert_eq!(parse(spec).unwrap().to_string(), spec);
         }
@@ -238,6 +303,7 @@ mod tests {
             "gdq:x=1",
             "gdq:t=-1",
             "gr3:t=1",
+            "gdq-distributed:sleepers=turns",
             "",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");

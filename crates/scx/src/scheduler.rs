@@ -115,6 +115,7 @@ impl Loaded for Scheduler<'_> {
             events: variables.events_address,
             slots: variables.slots_address,
             tree: variables.tree_address,
+            desks: variables.desks_address,
         };
         let slot = slot_layout {
             size: slot.size,

@@ -3,9 +3,9 @@
 use std::marker::PhantomData;
 
 use crate::bpf_intf::{
-    event, group_change, group_limits_GROUP_CHANGES, group_limits_GROUP_NODES, group_member,
-    group_node, group_tree, limits_MAX_TASKS, limits_RECORD_EVENTS, policy_counts, prorata_stats,
-    shared, slot_layout,
+    desk, event, group_change, group_limits_GROUP_CHANGES, group_limits_GROUP_NODES, group_member,
+    group_node, group_tree, limits_MAX_CPUS, limits_MAX_TASKS, limits_RECORD_EVENTS, policy_counts,
+    prorata_stats, shared, slot_layout,
 };
 
 /// Where things are in the scheduler's memory.
@@ -16,6 +16,8 @@ pub(crate) struct Addresses {
     pub(crate) events: u64,
     pub(crate) slots: u64,
     pub(crate) tree: u64,
+    /// 0 if what is counted is in `shared`.
+    pub(crate) desks: u64,
 }
 
 /// A view of the scheduler's arena, while the scheduler runs.
@@ -27,6 +29,7 @@ pub(crate) struct Memory<'a> {
     slots: *const u8,
     slot: slot_layout,
     tree: *mut group_tree,
+    desks: *const desk,
     scheduler: PhantomData<&'a ()>,
 }
 
@@ -50,8 +53,8 @@ pub(crate) const NODES: u32 = group_limits_GROUP_NODES;
 impl Memory<'_> {
     /// # Safety
     /// The addresses are those of a `struct shared`, a `struct policy_counts` and, unless it is 0,
-    /// of the ring of events, of the slots, which are laid out so, and the tree of cgroups; all stay mapped
-    /// for the lifetime of the view.
+    /// of the ring of events, of the slots, which are laid out so, the tree of cgroups and, unless it is 0,
+    /// what is kept of each cpu; all stay mapped for the lifetime of the view.
     pub(crate) unsafe fn new(at: &Addresses, slot: slot_layout) -> Self {
         Memory {
             shared: at.shared as *const shared,
@@ -60,6 +63,7 @@ impl Memory<'_> {
             slots: at.slots as *const u8,
             slot,
             tree: at.tree as *mut group_tree,
+            desks: at.desks as *const desk,
             scheduler: PhantomData,
         }
     }
@@ -140,10 +144,23 @@ impl Memory<'_> {
         }
     }
 
+    /// False if the policy does not know cgroups: nothing about these may be asked.
+    pub(crate) fn knows_cgroups(&self) -> bool {
+        !self.tree.is_null()
+    }
+
     /// The framework's counters. Each is read whole; together they may be a decision apart.
     pub(crate) fn stats(&self) -> prorata_stats {
         // SAFETY: see `new`; the memory holds plain numbers, which another cpu may change.
-        unsafe { (&raw const (*self.shared).stats).read_volatile() }
+        let shared = unsafe { (&raw const (*self.shared).stats).read_volatile() };
+        if self.desks.is_null() {
+            return shared;
+        }
+        (0..limits_MAX_CPUS as usize).fold(shared, |sum, cpu| {
+            // SAFETY: as above; the index is within the desks.
+            let of_cpu = unsafe { (&raw const (*self.desks.add(cpu)).stats).read_volatile() };
+            add_stats(sum, of_cpu)
+        })
     }
 
     /// The policy's counters.
@@ -168,5 +185,24 @@ impl Memory<'_> {
             (recorded, read.collect())
         };
         (read, recorded)
+    }
+}
+
+/// What two cpus have counted.
+fn add_stats(a: prorata_stats, b: prorata_stats) -> prorata_stats {
+    prorata_stats {
+        picks: a.picks + b.picks,
+        idle_picks: a.idle_picks + b.idle_picks,
+        keeps: a.keeps + b.keeps,
+        overdrafts: a.overdrafts + b.overdrafts,
+        resumed: a.resumed + b.resumed,
+        rescues: a.rescues + b.rescues,
+        confined: a.confined + b.confined,
+        bypassed: a.bypassed + b.bypassed,
+        beside_ns: a.beside_ns + b.beside_ns,
+        over_budget: a.over_budget + b.over_budget,
+        lost: a.lost + b.lost,
+        crowded_out: a.crowded_out + b.crowded_out,
+        longest_wait_ns: a.longest_wait_ns.max(b.longest_wait_ns),
     }
 }

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use scx_stats::prelude::*;
 use scx_stats_derive::{Stats, stat_doc};
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,9 @@ impl Statistics {
         let memory = loaded.memory();
         match request {
             Request::Metrics => Answer::Metrics(Metrics::read(&memory)),
+            Request::Cgroups(_) if !memory.knows_cgroups() => {
+                Answer::Cgroups(Err(anyhow!("the policy that runs does not know cgroups")))
+            }
             Request::Cgroups(query) => {
                 let begin = || Watch::begin(&memory, self.quantum);
                 Answer::Cgroups(self.watch.get_or_insert_with(begin).look(&memory, &query))

@@ -9,6 +9,9 @@
  * Everything happens in logical time, one callback after the other. Quanta end where they began a quantum
  * before: cpus are apart by random parts of one.
  *
+ * Built with -DAPART the callbacks are those for policies whose queues have locks of their own; of these the
+ * locks that all cpus share are noted, not a queue's.
+ *
  * Built with -fsanitize=thread and accesses.c it writes what was touched (see there). Built with
  * -DCOUNT_INSTRUCTIONS valgrind's callgrind counts what is executed with the lock held.
  *
@@ -35,31 +38,77 @@
 
 #include "../src/bpf/policy.h"
 #include "../src/bpf/lock.h"
+#include "random.h"
 
 /* Counted from then on. */
 static bool counting;
+
+/* Of locks that are held one within the other the outermost counts. */
+static u32 depth;
+
+static void note_taken(void)
+{
+	note(NOTE_LOCK, 0);
+	if (!depth++ && counting)
+		CALLGRIND_TOGGLE_COLLECT;
+}
+
+static void note_released(void)
+{
+	if (--depth)
+		return;
+	note(NOTE_UNLOCK, 0);
+	if (counting)
+		CALLGRIND_TOGGLE_COLLECT;
+}
 
 static bool held(void)
 {
 	bool is_held = lock();
 
-	note(NOTE_LOCK, 0);
-	if (counting)
-		CALLGRIND_TOGGLE_COLLECT;
+	note_taken();
 	return is_held;
 }
 
 static void let_go(void)
 {
-	if (counting)
-		CALLGRIND_TOGGLE_COLLECT;
-	note(NOTE_UNLOCK, 0);
+	note_released();
 	unlock();
 }
 
 #define lock() held()
 #define unlock() let_go()
+#ifdef APART
+#include "../src/bpf/latch.h"
+static bool is_shared(void *latch);
+
+static void noted_take(u32 *latch)
+{
+	latch_take(latch);
+	if (is_shared(latch))
+		note_taken();
+}
+
+static void noted_release(u32 *latch)
+{
+	if (is_shared(latch))
+		note_released();
+	latch_release(latch);
+}
+
+#define latch_take(latch) noted_take(latch)
+#define latch_release(latch) noted_release(latch)
+#include "../src/bpf/apart.bpf.c"
+
+static bool is_shared(void *latch)
+{
+	char *queues = (char *)STATE->queues;
+
+	return (char *)latch < queues || (char *)latch >= queues + sizeof(STATE->queues);
+}
+#else
 #include "../src/bpf/main.bpf.c"
+#endif
 #undef lock
 #undef unlock
 #undef const
@@ -200,22 +249,6 @@ void scx_bpf_kick_cpu(s32 cpu, u64 flags)
 	kicked->kicked = true;
 }
 
-/* splitmix64 */
-static u64 draw(void)
-{
-	u64 z = machine.random += 0x9e3779b97f4a7c15;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-	return z ^ (z >> 31);
-}
-
-/* From half of `mean` to one and a half. */
-static u64 draw_about(u64 mean)
-{
-	return mean / 2 + draw() % (mean + 1);
-}
-
 static void machine_act_on(u32 cpu)
 {
 	machine.cpu = cpu;
@@ -238,8 +271,8 @@ static void fall_asleep(struct task_struct *p)
 {
 	p->scx.flags &= ~SCX_TASK_QUEUED;
 	prorata_quiescent(p, SCX_DEQ_SLEEP);
-	machine.wakes_ns[p - machine.task] = machine.now_ns + draw_about(p->sleep_ns);
-	p->left_ns = draw_about(p->burst_ns);
+	machine.wakes_ns[p - machine.task] = machine.now_ns + random_about(&machine.random, p->sleep_ns);
+	p->left_ns = random_about(&machine.random, p->burst_ns);
 }
 
 static void machine_run(struct machine_cpu *cpu, struct task_struct *p)
@@ -366,14 +399,14 @@ static void begin_task(u32 id, u32 nices, bool sleeps)
 
 	p->pid = p->tgid = id + 1;
 	p->nr_cpus_allowed = machine.cpus;
-	p->static_prio = PRIO_OF_NICE_MIN + 20 + draw() % nices - nices / 3;
+	p->static_prio = PRIO_OF_NICE_MIN + 20 + random_next(&machine.random) % nices - nices / 3;
 	p->cpu = id % machine.cpus;
 	if (sleeps) {
 		p->burst_ns = quantum / BURST_PART;
 		p->sleep_ns = quantum * SLEEP_QUANTA;
-		p->left_ns = draw_about(p->burst_ns);
+		p->left_ns = random_about(&machine.random, p->burst_ns);
 	}
-	machine.wakes_ns[id] = draw() % quantum;
+	machine.wakes_ns[id] = random_next(&machine.random) % quantum;
 	machine_act_on(p->cpu);
 	if (prorata_init_task(p, &args))
 		machine_broken("a task cannot be made");
@@ -399,6 +432,19 @@ static void name_memory(void)
 {
 	name_lines("lock", &lock_word);
 	name_lines("lock's nodes", lock_nodes);
+#ifdef APART
+	name_lines("counters and lists", shared);
+	name_lines("words for all", state);
+	name_lines("closed queues", &state->pool_latch);
+	name_lines("shares", &state->shares_latch);
+	name_lines("sets of queues", state->openings);
+	name_lines("cpus of the policy", state->cpu);
+	name_lines("queues", state->queues);
+	name_lines("cpus", desks);
+	name_lines("seats", seats);
+	name_lines("maps", (char *)seats + (sizeof(*seats) + PAGE - 1) / PAGE * PAGE);
+	name_lines("tasks", slots);
+#else
 	name_lines("counters and lists", shared);
 	name_lines("idle cpus", &shared->idle_cpus);
 	name_lines("cpus", shared->cpu);
@@ -408,6 +454,7 @@ static void name_memory(void)
 	name_lines("tasks", slots);
 	name_lines("cgroups", tree);
 	name_lines("masks", bound);
+#endif
 }
 
 /* Up to the options. */

@@ -21,6 +21,7 @@
 
 #include "accesses.h"
 #include "../src/bpf/policy.h"
+#include "random.h"
 
 #ifdef COUNT_INSTRUCTIONS
 #include <valgrind/callgrind.h>
@@ -156,22 +157,6 @@ static void name_parts(void)
 
 /* --- the machine ----------------------------------------------------------------------------- */
 
-/* splitmix64 */
-static u64 draw(void)
-{
-	u64 z = machine.random += 0x9e3779b97f4a7c15;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-	return z ^ (z >> 31);
-}
-
-/* From half of `mean` to one and a half. */
-static u64 draw_about(u64 mean)
-{
-	return mean / 2 + draw() % (mean + 1);
-}
-
 static void act_on(u32 cpu)
 {
 	machine.cpu = cpu;
@@ -213,8 +198,8 @@ static void decide(u32 index, u64 ran_ns)
 	unlock();
 	acted();
 	if (sleeps) {
-		machine.wakes_ns[task] = machine.now_ns + draw_about(2 * quantum_ns());
-		machine.left_ns[task] = draw_about(machine.burst_ns[task]);
+		machine.wakes_ns[task] = machine.now_ns + random_about(&machine.random, 2 * quantum_ns());
+		machine.left_ns[task] = random_about(&machine.random, machine.burst_ns[task]);
 	}
 	cpu->ends_ns = NEVER;
 	task = cpu->task;
@@ -294,7 +279,7 @@ static void step(void)
 
 static u32 weight_of_nice(u64 nices)
 {
-	s64 nice = (s64)(draw() % nices) - (s64)nices / 3;
+	s64 nice = (s64)(random_next(&machine.random) % nices) - (s64)nices / 3;
 	u64 weight = 1024;
 
 	for (; nice > 0; nice--)
@@ -307,10 +292,10 @@ static u32 weight_of_nice(u64 nices)
 static void begin_task(u32 id, u64 nices, bool sleeps)
 {
 	machine.runs_on[id] = id % machine.cpus;
-	machine.wakes_ns[id] = draw() % quantum_ns();
+	machine.wakes_ns[id] = random_next(&machine.random) % quantum_ns();
 	if (sleeps) {
 		machine.burst_ns[id] = quantum_ns() / 10;
-		machine.left_ns[id] = draw_about(machine.burst_ns[id]);
+		machine.left_ns[id] = random_about(&machine.random, machine.burst_ns[id]);
 	}
 	machine.cpu = id % machine.cpus;
 	policy_add(id, weight_of_nice(nices));

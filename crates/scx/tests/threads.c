@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "../src/bpf/policy.h"
+#include "random.h"
 
 enum { CPUS = 4, TASKS = 24 };
 
@@ -47,16 +48,6 @@ static u64 now_ns(void) { return clock_ns; }
 
 static u64 events_each;
 static u64 seed;
-
-/* splitmix64 */
-static u64 next(u64 *random)
-{
-	u64 z = *random += 0x9e3779b97f4a7c15;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-	return z ^ (z >> 31);
-}
 
 /* The cpu's quantum ends, and it picks. */
 static void decide(u32 cpu, bool blocks)
@@ -108,7 +99,7 @@ static void *run(void *argument)
 	u64 random = seed + cpu, i, draw;
 
 	for (i = 0; i < events_each; i++) {
-		draw = next(&random);
+		draw = random_next(&random);
 #ifndef UNLOCKED
 		lock();
 #endif

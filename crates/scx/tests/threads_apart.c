@@ -20,6 +20,7 @@
 #include <stdio.h>
 
 #include "../src/bpf/policy.h"
+#include "random.h"
 
 enum { CPUS = 4, TASKS = 24 };
 /* Events of a thread between two checks. */
@@ -73,16 +74,6 @@ static struct {
 
 static u64 seed, events_each, thieves;
 static pthread_barrier_t stop;
-
-/* splitmix64 */
-static u64 next(u64 *random)
-{
-	u64 z = *random += 0x9e3779b97f4a7c15;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-	return z ^ (z >> 31);
-}
 
 static void check(bool holds, const char *what)
 {
@@ -232,7 +223,7 @@ static void *run(void *argument)
 	u64 random = seed + cpu, i, draw;
 
 	for (i = 0; i < events_each; i++) {
-		draw = next(&random);
+		draw = random_next(&random);
 		clock_of_thread_ns += 1000000 + draw % 1024;
 		if (draw % 8)
 			decide(cpu, draw % 64 == 1, quantum_ns() / 16 * (1 + (draw >> 40) % 16));

@@ -56,29 +56,47 @@ pub fn drive(
         policy.wake(task, 0);
     }
     let mut errors = FixedErrors::new(weights, setup.cpus);
-    let everybody_has_a_cpu = weights.len() <= setup.cpus;
-    let mut running = vec![None; setup.cpus];
-    let mut now_ns: Nanos = 0;
-    for _ in 0..quanta {
-        for task in running.iter().copied().flatten().filter(|_| !everybody_has_a_cpu) {
-            policy.charge(task, setup.quantum_ns, now_ns);
+    let mut ran = |cpu: CpuId, task: Option<TaskId>| {
+        ran(cpu, task);
+        if let Some(task) = task {
+            errors.runs(task);
         }
-        for (cpu, running) in running.iter_mut().enumerate() {
-            *running = if everybody_has_a_cpu {
-                ids().nth(cpu).filter(|task| task.index() < weights.len())
-            } else {
-                policy.pick(cpu, now_ns)
-            };
-            ran(cpu, *running);
-            if let Some(task) = *running {
-                errors.runs(task);
+        if cpu + 1 == setup.cpus {
+            errors.end_quantum();
+        }
+    };
+    if weights.len() <= setup.cpus {
+        for _ in 0..quanta {
+            for cpu in 0..setup.cpus {
+                ran(cpu, ids().nth(cpu).filter(|task| task.index() < weights.len()));
             }
         }
-        errors.end_quantum();
-        now_ns += setup.quantum_ns;
+    } else {
+        lockstep(policy, setup, quanta as u64, |_, cpu, task| ran(cpu, task));
     }
     errors.finish();
     errors
+}
+
+/// Quantum by quantum, every running task is charged a whole one in the order of its cpu, and the cpus pick
+/// in the order of their index. `ran` is told of the quantum, counted from 0, the cpu and its task.
+pub(crate) fn lockstep<P: Policy + ?Sized>(
+    policy: &mut P,
+    setup: &Setup,
+    quanta: u64,
+    mut ran: impl FnMut(u64, CpuId, Option<TaskId>),
+) {
+    let mut running = vec![None; setup.cpus];
+    for quantum in 0..quanta {
+        let now_ns: Nanos = quantum * setup.quantum_ns;
+        for task in running.iter().copied().flatten() {
+            policy.charge(task, setup.quantum_ns, now_ns);
+        }
+        for (cpu, running) in running.iter_mut().enumerate() {
+            *running = policy.pick(cpu, now_ns);
+            ran(quantum, cpu, *running);
+        }
+    }
 }
 
 fn ids() -> impl Iterator<Item = TaskId> {

@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use super::scheduler::{LOG, Scheduler};
 use super::{mixes, system};
 use crate::report::{Failure, LoadRow, Program};
-use crate::shell;
+use crate::{ours, shell};
 
 /// One each of nice 0, 5 and 10 beside three equal hogs.
 const NICE_VALUES: &[i32] = &[0, 5, 10, 0, 0, 0];
@@ -45,20 +45,19 @@ impl Args {
     fn measure(&self, policy: &str, cpus: usize) -> Result<LoadRow> {
         let programs = programs(policy)?;
         let begin = Instant::now();
-        let command_line = format!("scx_prorata --policy {policy} --record {RECORDING}");
-        let mut scheduler = Scheduler::start(&command_line)?;
+        let mut scheduler = Scheduler::start(&ours::recorded(policy, RECORDING))?;
         // What waiting took counts too: no more instructions than these.
         let load_ns = u64::try_from(begin.elapsed().as_nanos())?;
         let length = Duration::from_secs(self.seconds);
         let service = mixes::share(NICE_VALUES, &mut scheduler, cpus, length)?;
         scheduler.stop()?;
-        let verified = shell::output(Command::new("prorata").args(["verify", RECORDING]));
+        let verify = || shell::output(Command::new("prorata").args(["verify", RECORDING])).is_ok();
         Ok(LoadRow {
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_string(),
             policy: policy.to_string(),
             share_error_percent: service.worst_relative_error() * 100.0,
             quantum_percent: service.part_of_least(5.0) * 100.0,
-            verified: verified.is_ok(),
+            verified: (!ours::is_apart(policy)).then(verify),
             programs,
             load_instructions: load_ns / self.instruction_ns,
         })
@@ -67,7 +66,7 @@ impl Args {
 
 /// What the verifier says of each program of a policy.
 fn programs(policy: &str) -> Result<Vec<Program>> {
-    Scheduler::start(&format!("scx_prorata --policy {policy} --verbose"))?.stop()?;
+    Scheduler::start(&format!("{} --verbose", ours::command_line(policy)))?.stop()?;
     let programs = parse(&fs::read_to_string(LOG)?);
     ensure!(!programs.is_empty(), "the verifier told nothing of its work");
     Ok(programs)

@@ -49,13 +49,13 @@ static s64 beside_left_ns(struct cpu_state __arena *cpu, u64 now)
 /* True if a task that wakes goes beside the policy. */
 static bool begin_beside(struct task_struct *p, u32 id, u32 home, u64 now)
 {
-	if (beside_left_ns(&shared->cpu[home], now) <= 0) {
-		__sync_fetch_and_add(&shared->stats.over_budget, id != NIL);
+	if (beside_left_ns(CPU_STATE(home), now) <= 0) {
+		__sync_fetch_and_add(&STATS(home)->over_budget, id != NIL);
 		return id == NIL;
 	}
 	if (id != NIL)
 		slots[id].exec_ns = p->se.sum_exec_runtime;
-	__sync_fetch_and_add(&shared->stats.bypassed, 1);
+	__sync_fetch_and_add(&STATS(home)->bypassed, 1);
 	return true;
 }
 
@@ -65,9 +65,9 @@ static void end_beside(u32 id, u32 home, u64 now, u64 exec_ns)
 	u64 used_ns = exec_ns - slots[id].exec_ns;
 
 	slots[id].exec_ns = exec_ns;
-	beside_left_ns(&shared->cpu[home], now);
-	shared->cpu[home].beside_left_ns -= used_ns;
-	__sync_fetch_and_add(&shared->stats.beside_ns, used_ns);
+	beside_left_ns(CPU_STATE(home), now);
+	CPU_STATE(home)->beside_left_ns -= used_ns;
+	__sync_fetch_and_add(&STATS(home)->beside_ns, used_ns);
 }
 
 #endif

@@ -87,6 +87,16 @@ static bool is_idle_cgroup(struct cgroup *cgroup)
 
 /* --- telling tasks, with the lock held ------------------------------------------------------- */
 
+/* Tells the policy what a task counts for. */
+static void reweight(struct slot __arena *slot, u32 id, u32 weight)
+{
+	if (weight == slot->weight)
+		return;
+	slot->weight = weight;
+	record(EVENT_WEIGHT, id, 0, weight, 0);
+	turns_set_weight(id, weight);
+}
+
 /* Tells the policy what a task counts for now. */
 static __always_inline void tell(u32 id)
 {

@@ -45,6 +45,16 @@ global_fn u32 crowd_or(u32 id, u32 cpu)
 	return runs_crowd(cpu) && is_of_crowd(id) ? CROWD : id;
 }
 
+/* True if the task runs beside the policy: its slice is none of ours. */
+static bool is_beside(const struct task_struct *p, u32 cpu)
+{
+	u32 id = slot_of(p);
+
+	if (shared->cpu[cpu & (MAX_CPUS - 1)].task == CROWD)
+		return id != NIL && slots[id].state == TASK_BLOCKED;
+	return id == NIL || slots[id].state == TASK_BLOCKED || slots[id].state == TASK_OUT;
+}
+
 static bool crowd_queues(void)
 {
 	return scx_bpf_dsq_nr_queued(CROWD_QUEUE) > 0;

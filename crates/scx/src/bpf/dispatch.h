@@ -41,9 +41,6 @@
 #ifndef PRORATA_DISPATCH_H
 #define PRORATA_DISPATCH_H
 
-/* A picked task that has not come for so long is given back. */
-#define LOST_NS 50000000ULL
-
 /* What a cpu shall do, in the upper half of a decision; a task is in the lower half. */
 enum verb {
 	/* Idle, or wait for a task that is on its way. */

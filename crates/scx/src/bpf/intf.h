@@ -125,6 +125,21 @@ struct cpu_state {
 	u32 blocked;
 };
 
+/* What is kept of a cpu, which alone touches it, where there is no lock for all (apart.bpf.c). */
+struct desk {
+	struct prorata_stats stats;
+	/* `task`, `away`, `moments`, and what is beside the policy. */
+	struct cpu_state cpu;
+	/* The time of the event being handled. */
+	u64 now_ns;
+	/* Decisions until the crowd's queue is looked at. */
+	u32 until_crowd;
+	/* Others write it: a task that has waited too long, plus one. */
+	u32 overdue __attribute__((aligned(64)));
+	/* And this: tasks that run here outside the policy, or are sent here for it. */
+	u32 away;
+} __attribute__((aligned(64)));
+
 struct shared {
 	struct prorata_stats stats;
 	/* Events recorded since the start. */

@@ -43,7 +43,7 @@ static u32 this_cpu(void)
 }
 #endif
 
-/* More than any kernel has, since a new cpu comes here before we are unloaded for it. */
+/* More than any kernel has, since a cpu that we have no room for comes here before we are unloaded for it. */
 #define LOCK_CPUS 8192
 
 /* Cpus are their numbers plus 1; 0 is none. */

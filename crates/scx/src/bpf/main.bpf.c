@@ -32,6 +32,7 @@
 #include "weight.h"
 #include "cgroup.h"
 #include "task.h"
+#include "slots.h"
 #include "hotplug.h"
 #include "news.h"
 #include "permission.h"
@@ -434,11 +435,6 @@ void BPF_STRUCT_OPS(prorata_cpu_offline, s32 cpu)
 	change_cpu(cpu, false);
 }
 
-static u32 pages_of(u64 bytes)
-{
-	return (bytes + 4095) / 4096;
-}
-
 s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 {
 	s32 err;
@@ -493,64 +489,13 @@ void BPF_STRUCT_OPS(prorata_exit, struct scx_exit_info *info)
 }
 
 /* With the lock held. */
-static int choose_weight(const struct task_struct *p, u32 id, u32 chosen, bool may_raise)
+static __always_inline void change_weight(u32 id, u32 weight)
 {
-	u32 weight = chosen ? chosen : nice_weight(p);
-
-	if (weight > task_weight(&slots[id], p) && !may_raise)
-		return -EACCES;
-	slots[id].chosen_weight = chosen;
 	group_set_weight(id, weight);
 	note_weight(id);
-	return 0;
 }
 
-static void set_or_get_weight(struct task_struct *p, struct weight_call *call)
-{
-	struct caller caller = {};
-	bool sets = call->weight != NIL, raises = false;
-	u32 id, chosen = call->weight;
-	unsigned long flags;
-
-	if (sets) {
-		call->result = -EPERM;
-		if (!read_caller(&caller, call->caller_fd) || !may_change(&caller, p))
-			return;
-		raises = may_raise(&caller);
-	}
-	call->result = -ESRCH;
-	bpf_local_irq_save(&flags);
-	if (begin()) {
-		/* A slot is given to another task only under the lock. */
-		id = slot_of(p);
-		/* A task of another class may have a number that an earlier scheduler left. */
-		if (id != NIL && slots[id].pid == (u32)p->pid) {
-			call->result = sets ? choose_weight(p, id, chosen, raises) : 0;
-			call->weight = task_weight(&slots[id], p);
-		}
-		unlock();
-	}
-	bpf_local_irq_restore(&flags);
-	if (sets && !call->result)
-		remember_weight(p, chosen);
-}
-
-/* For the loader: `weight set` and `weight get`. */
-SEC("syscall")
-int prorata_weight_call(struct weight_call *call)
-{
-	struct task_struct *p = bpf_task_from_pid(call->thread);
-
-	call->result = -ESRCH;
-	if (!p)
-		return 0;
-	/* Another process may have the number by now. */
-	if ((u32)p->tgid == call->process)
-		set_or_get_weight(p, call);
-	bpf_task_release(p);
-	return 0;
-}
-
+#include "weight_call.h"
 #include "cgroup_ops.h"
 
 SCX_OPS_DEFINE(prorata_ops,

@@ -21,23 +21,7 @@
 #ifndef PRORATA_MEMORY_H
 #define PRORATA_MEMORY_H
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARENA);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1 << 14);
-	__ulong(map_extra, 1ULL << 44);
-} arena SEC(".maps");
-
-struct task_ref {
-	struct task_struct __kptr *task;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_TASKS);
-	__type(key, u32);
-	__type(value, struct task_ref);
-} task_refs SEC(".maps");
+#include "load.h"
 
 /* What the policy is to be told of a task (news.h). */
 enum news {
@@ -118,6 +102,8 @@ enum news {
 		.waited_ns = offsetof(struct slot, waited_ns), \
 	};
 
+#define CPU_STATE(index) (&shared->cpu[index])
+#define STATS(index) (&shared->stats)
 #define STATE state
 #define TASK(id) (&slots[id].policy)
 #define TURN(id) (&slots[id].turn)
@@ -130,24 +116,8 @@ enum news {
 #define BOUND_MEMORY static struct bound __arena *bound;
 #define BOUND_TASK(id) (&slots[id].bound)
 
-/* A function that is verified once, whatever calls it: its arguments are numbers. */
-#define global_fn __noinline
-
-/*
- * The verifier lets a program use the arena only if it mentions it. Every callback does so, here or
- * in begin().
- */
-#define use_arena() asm volatile("" :: "r"(&arena))
-
 static struct shared __arena *shared;
 static struct event __arena *events;
-
-/* For the loader: where they are in its memory. */
-u64 shared_address, counts_address, events_address, slots_address, tree_address;
-/* With how many cpus the policy began. */
-u32 cpus_at_first;
-/* And when this load ended; 0 before. */
-u64 unloaded_ns;
 
 static u64 now_ns(void);
 static u64 quantum_ns(void);
@@ -157,30 +127,6 @@ static bool crowd_is_awaited(void);
 u32 tell_news(u32 sleeper);
 static void turns_left(u32 id);
 static void turns_joined(u32 id);
-
-/* One quantum, in ns. */
-const volatile u64 quantum = 5000000;
-/* A task that waits longer is run out of turn. */
-const volatile u64 rescue_ns = 10000000000ULL;
-const volatile u32 policy_options[POLICY_OPTIONS];
-const volatile bool recording;
-/* Slots for tasks. */
-const volatile u32 max_tasks = CROWD;
-/* What becomes of tasks that sleep: enum sleepers. */
-const volatile u32 sleepers = SLEEPERS_TURNS;
-/* The process that loaded us. */
-const volatile s32 loader;
-/* Cpus that could be plugged in: a task that is bound to none of them is allowed on so many. */
-const volatile u32 cpus_possible = 1;
-/* When the load before this one ended, if there was one. */
-const volatile u64 unscheduled_since_ns;
-/* The numbers of all cpus that may ever come are below; those of cpus online, below MAX_CPUS. */
-const volatile u32 cpus_end = 1;
-
-static u32 policy_option(u32 index)
-{
-	return policy_options[index];
-}
 
 static bool uses_turns(void)
 {

@@ -68,6 +68,8 @@ struct online_task {
 	struct s128 end;
 	/* What it was credited with beyond what was charged: at most ONLINE_DEBT_QUANTA. */
 	u64 credited_ns;
+	/* Since when it is entitled to a whole cpu, if it is. */
+	u64 capped_since_ns;
 	u32 weight;
 	/* Its place in each heap, plus one; 0 if it is not there. */
 	u32 place[ONLINE_HEAPS];
@@ -408,6 +410,8 @@ static __always_inline void online_moved(u32 id)
 	struct online_task __arena *task = ONLINE_TASK(id);
 	bool capped = task->mode == ONLINE_CAPPED;
 
+	if (capped)
+		task->capped_since_ns = ONLINE->now_ns;
 	if (ONLINE->lasted_ns && capped) {
 		u64 had_ns = online_scaled(ONLINE->lasted_ns, task->weight * ONLINE->lasted_cpus,
 					   ONLINE->lasted_weight);
@@ -656,9 +660,9 @@ policy_fn u32 online_set_weight(u32 id, u32 weight)
 
 /*
  * A task received used_ns, in elapsed_ns. All share what was lost of that, or what was used at some other
- * time; but what a task lost that is entitled to a whole cpu, nobody can give it: it is credited with that.
- * If it did not lose it but ran on, the ledger charges that later, when it does not run: what it was credited
- * with then counts no more.
+ * time; but what a task lost since it is entitled to a whole cpu, nobody can give it: it is credited with
+ * that. If it did not lose it but ran on, the ledger charges that later, when it does not run: what it was
+ * credited with then counts no more.
  */
 policy_fn u32 online_charge(u32 id, u64 used_ns, u64 elapsed_ns)
 {
@@ -671,13 +675,17 @@ policy_fn u32 online_charge(u32 id, u64 used_ns, u64 elapsed_ns)
 		before_ns = task->credited_ns;
 	task->credited_ns -= before_ns;
 	used_ns -= before_ns;
-	if (task->mode == ONLINE_CAPPED) {
-		if (elapsed_ns > used_ns)
-			task->credited_ns += elapsed_ns - used_ns;
+	/* Without elapsed time it used another cpu's, which was taken for lost. */
+	if (task->mode == ONLINE_CAPPED && elapsed_ns) {
+		u64 capped_ns = ONLINE->now_ns - task->capped_since_ns;
+		u64 beyond_ns = used_ns < elapsed_ns ? elapsed_ns - used_ns : 0;
+
+		if (beyond_ns > capped_ns)
+			beyond_ns = capped_ns;
+		task->credited_ns += beyond_ns;
 		if (task->credited_ns > most_ns)
 			task->credited_ns = most_ns;
-		online_add_ns(task, elapsed_ns ? elapsed_ns : used_ns);
-		return 0;
+		used_ns = (used_ns < elapsed_ns ? used_ns : elapsed_ns) + beyond_ns;
 	}
 	online_add_ns(task, used_ns);
 	if (used_ns != elapsed_ns)

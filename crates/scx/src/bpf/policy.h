@@ -5,7 +5,8 @@
  * A policy is one header, policies/NAME.h, chosen when the object is compiled. It decides which
  * task runs next on a cpu, and nothing else: it reads no clock, calls no BPF helper and no kernel
  * function, and never sees a task_struct. Tasks are small dense numbers. All calls come from the
- * framework with the one lock of the scheduler held, so that a policy needs no locking.
+ * framework with the one lock of the scheduler held, so that a policy needs no locking (policies whose
+ * queues have locks of their own are called without: see policies/gdq_distributed.h).
  *
  * The same file compiles natively, where tests compare it decision by decision with the policy of
  * the same name in the core library (tests/equals_core.rs).

@@ -24,7 +24,7 @@
 /* True if a task that is to leave this cpu, with its run queue locked, shall go on for a moment. */
 static bool goes_on_reading(const struct task_struct *p, u32 index)
 {
-	struct cpu_state __arena *cpu = &shared->cpu[index];
+	struct cpu_state __arena *cpu = CPU_STATE(index);
 	s32 own = p == bpf_get_current_task_btf();
 
 	if (!bpf_core_field_exists(p->rcu_read_lock_nesting) ||

@@ -476,4 +476,19 @@ static __always_inline void charge_group(u32 k, s64 elapsed_ns)
 	STATE->served_ns += elapsed_ns;
 }
 
+/* A cpu was group k's for so long, dedicated to it or not. True if it is from now on. */
+static __always_inline bool pass(u32 k, bool dedicated, s64 elapsed_ns)
+{
+	struct group __arena *group = GROUP(k);
+
+	if (!dedicated) {
+		charge_group(k, elapsed_ns);
+		return dedicate(group);
+	}
+	if (group->dedicated <= group->floor)
+		return true;
+	group->dedicated--;
+	return false;
+}
+
 #endif

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What GDQ keeps of its shares; what it means is in shares.h.
+ * What GDQ, however its queues are locked, can be told, and what it keeps of its shares; what that means is
+ * in shares.h.
  */
 #ifndef PRORATA_SHARES_STATE_H
 #define PRORATA_SHARES_STATE_H
+
+enum gdq_option {
+	/* Quanta after which a cpu looks around, at least one. */
+	GDQ_T,
+	/* Rounds that a queue may be behind another of its group. */
+	GDQ_DELTA,
+};
 
 #define GROUPS 32
 /* "Every weight is feasible" as a cap. */

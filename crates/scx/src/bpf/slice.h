@@ -36,7 +36,7 @@ struct slice_timer {
 	u64 ends_ns;
 	/* When the timer fires; 0 if it is not set. */
 	u64 fires_ns;
-};
+} __attribute__((aligned(64)));
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -45,15 +45,7 @@ struct {
 	__type(value, struct slice_timer);
 } slice_timers SEC(".maps");
 
-/* True if the task runs beside the policy: its slice is none of ours. */
-static bool is_beside(const struct task_struct *p, u32 cpu)
-{
-	u32 id = slot_of(p);
-
-	if (shared->cpu[cpu & (MAX_CPUS - 1)].task == CROWD)
-		return id != NIL && slots[id].state == TASK_BLOCKED;
-	return id == NIL || slots[id].state == TASK_BLOCKED || slots[id].state == TASK_OUT;
-}
+static bool is_beside(const struct task_struct *p, u32 cpu);
 
 /* True if the task is of another class, one of real time say. */
 static bool is_of_other_class(const struct task_struct *p)

@@ -14,6 +14,10 @@
 #define TASK_DEAD 0x80
 #endif
 
+/* What else is kept in a slot; with the lock held. */
+static void slot_begins(u32 id, u32 node);
+static void slot_ends(u32 id);
+
 /* The number of an enabled task's slot; NIL if it has none. */
 static u32 slot_of(const struct task_struct *p)
 {
@@ -38,7 +42,7 @@ static u32 take_slot(void)
 	u32 id = shared->free_slot;
 
 	if (id == NIL)
-		shared->stats.crowded_out++;
+		STATS(this_cpu())->crowded_out++;
 	else
 		shared->free_slot = slots[id].newer;
 	return id;
@@ -48,14 +52,6 @@ static void free_slot(u32 id)
 {
 	slots[id].newer = shared->free_slot;
 	shared->free_slot = id;
-}
-
-/* With the lock held: the policy does not know the task. */
-static __always_inline void release_slot(u32 id)
-{
-	group_place(id, NIL);
-	bound_set_mask(&slots[id].bound, 0, false);
-	free_slot(id);
 }
 
 /* The task of a slot, valid until the program returns; NULL if it is dead, or of another class. */
@@ -132,31 +128,6 @@ static bool is_limited(const struct task_struct *p)
 	return p->nr_cpus_allowed < cpus_possible;
 }
 
-/*
- * Notes which cpus a task may run on, whether or not it must stay on one for a moment. With the lock held.
- * One that may run on none but a cpu that is going may run nowhere until the kernel has found it another:
- * whoever picks it sends it home, where the kernel takes it.
- */
-static void note_mask(const struct task_struct *p, u32 id)
-{
-	struct slot __arena *slot = &slots[id];
-	u64 words[BOUND_WORDS] = {}, some = unknown_zero(shared->now_ns);
-	u32 mask = 0, i;
-
-	if (is_limited(p)) {
-		bpf_probe_read_kernel(words, sizeof(words), &p->cpus_mask);
-		bpf_for(i, 0, BOUND_WORDS) {
-			u64 word = words[i & (BOUND_WORDS - 1)] & MASK(0)->cpus[i & (BOUND_WORDS - 1)];
-
-			bound->wanted[i & (BOUND_WORDS - 1)] = word;
-			some |= word;
-		}
-		if (some)
-			mask = bound_find();
-	}
-	bound_set_mask(&slot->bound, mask, slot->state == TASK_WAITING);
-}
-
 /* True unless the task is allowed on every cpu right now. */
 static bool is_confined(const struct task_struct *p)
 {
@@ -195,16 +166,11 @@ static u32 begin_slot(u32 pid, u32 parent, u32 chosen, u32 node)
 	id = take_slot();
 	if (id != NIL) {
 		slot = &slots[id];
-		slot->state = TASK_OUT;
-		slot->known = false;
-		slot->news = 0;
 		slot->owed_ns = 0;
 		slot->used_ns = 0;
-		slot->paid_ns = 0;
 		slot->pid = pid;
-		slot->weight = 0;
 		slot->chosen_weight = parent == NIL ? chosen : slots[parent].chosen_weight;
-		group_place(id, node);
+		slot_begins(id, node);
 	}
 	unlock();
 	return id;
@@ -243,10 +209,7 @@ static void task_end(struct task_struct *p)
 	memory->slot = 0;
 	bpf_local_irq_save(&flags);
 	if (lock()) {
-		if (slots[id].news & NEWS_LEAVES)
-			slots[id].news |= NEWS_ENDS;
-		else
-			release_slot(id);
+		slot_ends(id);
 		unlock();
 	}
 	bpf_local_irq_restore(&flags);

@@ -70,14 +70,4 @@ static u32 task_weight(const struct slot __arena *slot, const struct task_struct
 	return slot->chosen_weight ? slot->chosen_weight : nice_weight(p);
 }
 
-/* Tells the policy what a task counts for, with the lock held. */
-static void reweight(struct slot __arena *slot, u32 id, u32 weight)
-{
-	if (weight == slot->weight)
-		return;
-	slot->weight = weight;
-	record(EVENT_WEIGHT, id, 0, weight, 0);
-	turns_set_weight(id, weight);
-}
-
 #endif

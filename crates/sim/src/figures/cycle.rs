@@ -7,6 +7,8 @@
 
 use prorata::{Nanos, Policy, Setup, TaskId, Weight};
 
+use crate::fixed::lockstep;
+
 /// Quanta only count; this one makes virtual times small numbers.
 pub(super) const QUANTUM_NS: u64 = 1;
 
@@ -49,7 +51,7 @@ pub(super) fn run<P: Policy + ?Sized>(
     assert_eq!(total % cpus, 0, "a cycle is a whole number of quanta on {cpus} cpus");
     let cycle = Cycle { total: signed(total), cpus: signed(cpus), quantum_ns: setup.quantum_ns };
     if cpus > 1 {
-        return cycle.shared(policy, &mut accounts, setup.cpus, total / cpus);
+        return cycle.shared(policy, &mut accounts, setup, total / cpus);
     }
     let extremes = cycle.alone(policy, &mut accounts);
     let repeats = accounts.iter().all(|account| account.received == account.weight);
@@ -72,7 +74,7 @@ pub(super) fn span<P: Policy + ?Sized>(
     let total: u64 = weights.iter().map(|w| u64::from(w.get())).sum();
     let cpus = signed(setup.cpus as u64);
     let cycle = Cycle { total: signed(total), cpus, quantum_ns: setup.quantum_ns };
-    cycle.shared(policy, &mut accounts, setup.cpus, quanta)
+    cycle.shared(policy, &mut accounts, setup, quanta)
 }
 
 fn admit<P: Policy + ?Sized>(policy: &mut P, weights: &[Weight]) -> Vec<Account> {
@@ -123,26 +125,17 @@ impl Cycle {
         &self,
         policy: &mut P,
         accounts: &mut [Account],
-        cpus: usize,
+        setup: &Setup,
         quanta: u64,
     ) -> Extremes {
         let mut extremes = Extremes::default();
-        let mut running = vec![TaskId(0); cpus];
-        for now in 0..signed(quanta) {
-            let now_ns = now.unsigned_abs() * self.quantum_ns;
-            for (cpu, running) in running.iter_mut().enumerate() {
-                let task = policy.pick(cpu, now_ns).expect("more tasks than cpus");
-                let account = &mut accounts[task.index()];
-                let rate = i64::from(account.weight) * self.cpus;
-                let before = i64::from(account.received) * self.total - now * rate;
-                account.received += 1;
-                extremes.sample(before, before + self.total - rate);
-                *running = task;
-            }
-            for &task in &running {
-                policy.charge(task, self.quantum_ns, now_ns + self.quantum_ns);
-            }
-        }
+        lockstep(policy, setup, quanta, |now, _, task| {
+            let account = &mut accounts[task.expect("more tasks than cpus").index()];
+            let rate = i64::from(account.weight) * self.cpus;
+            let before = i64::from(account.received) * self.total - signed(now) * rate;
+            account.received += 1;
+            extremes.sample(before, before + self.total - rate);
+        });
         for account in accounts {
             let (received, weight) = (i64::from(account.received), i64::from(account.weight));
             let error = received * self.total - signed(quanta) * self.cpus * weight;

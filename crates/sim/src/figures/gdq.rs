@@ -15,8 +15,8 @@ pub(super) const FIGURE_3: Figure = Figure {
          cpus are made by one thread: nobody waits for a lock or for another cpu's cache \
          lines, which is what GDQ is made for and what makes GR3's one queue slow on 8 cpus \
          in the paper. Linux 2.6 is one of its cpus; the paper has it 10 % faster than GDQ. \
-         All are flat, as there, but GDQ on 8 cpus with few tasks: rounds are short, and at \
-         the end of each the other queues are looked at."
+         All are flat, as there, but GDQ on 8 cpus with few tasks: rounds are short, and \
+         after every few of them the other queues are looked at."
     ),
     study: || {
         cost::study(

@@ -2,7 +2,6 @@
 //! target and its seed alone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -189,37 +188,15 @@ fn line_near(bytes: &[u8], at: usize) -> (usize, usize) {
     (begin, end)
 }
 
-/// How far a target has come in all campaigns so far, in a file of its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Progress {
-    next_seed: u64,
-    seconds: u64,
-}
-
-impl Progress {
-    fn read(place: &Path) -> Progress {
-        let Ok(text) = std::fs::read_to_string(place) else { return Progress::default() };
-        let mut words = text.split_whitespace().map(str::parse);
-        match (words.next(), words.next(), words.next()) {
-            (Some(Ok(next_seed)), Some(Ok(seconds)), None) => Progress { next_seed, seconds },
-            _ => panic!("{} tells no seed and seconds: remove it", place.display()),
-        }
-    }
-
-    fn write(self, place: &Path) {
-        let text = format!("{} {}\n", self.next_seed, self.seconds);
-        std::fs::write(place, text).expect("writable");
-    }
-}
-
 /// All of `targets`, as `cargo xtask fuzz` says: PRORATA_SEED is one seed of PRORATA_TARGET; otherwise
-/// PRORATA_SECONDS of each, or of that one, from where its file in PRORATA_CAMPAIGN says that it was left.
+/// PRORATA_SECONDS of each, or of that one, from the seed PRORATA_FIRST on. The first seed that was not
+/// tried is written to PRORATA_NEXT.
 pub(crate) fn campaign(targets: &[Target<'_>]) {
     let number =
         |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let wanted = std::env::var("PRORATA_TARGET").ok();
     let length = Duration::from_secs(number("PRORATA_SECONDS").unwrap_or(1));
-    let directory = std::env::var_os("PRORATA_CAMPAIGN").map(PathBuf::from);
+    let first = number("PRORATA_FIRST").unwrap_or(0);
     for target in targets.iter().filter(|target| wanted.as_deref().is_none_or(|w| w == target.name))
     {
         if let Some(seed) = number("PRORATA_SEED") {
@@ -227,14 +204,11 @@ pub(crate) fn campaign(targets: &[Target<'_>]) {
             (target.read)(&target.input(seed), seed);
             continue;
         }
-        let place = directory.as_ref().map(|directory| directory.join(target.name));
-        let mut progress = place.as_deref().map_or_else(Progress::default, Progress::read);
-        let first = progress.next_seed;
         let begin = Instant::now();
-        progress.next_seed = target.feed(first, |_| begin.elapsed() < length);
-        progress.seconds += begin.elapsed().as_secs();
-        let Progress { next_seed, seconds } = progress;
-        println!("{}: seeds {first} to {next_seed}, {} min in all", target.name, seconds / 60);
-        place.inspect(|place| progress.write(place));
+        let next = target.feed(first, |_| begin.elapsed() < length);
+        println!("{}: seeds {first} to {next}", target.name);
+        if let Some(place) = std::env::var_os("PRORATA_NEXT") {
+            std::fs::write(place, next.to_string()).expect("writable");
+        }
     }
 }

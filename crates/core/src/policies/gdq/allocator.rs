@@ -161,6 +161,15 @@ impl Allocator {
         self.served_ns += i128::from(elapsed_ns);
     }
 
+    /// A cpu was group `k`'s for `elapsed_ns`, `dedicated` to it or not. True if it is from now on.
+    pub(super) fn pass(&mut self, k: usize, dedicated: bool, elapsed_ns: Nanos) -> bool {
+        if dedicated {
+            return !self.undedicate(k);
+        }
+        self.charge(k, elapsed_ns);
+        self.dedicate(k)
+    }
+
     /// The virtual finishing time (w + T)/Φ̂ of group `k`, times 1/Q, as a fraction.
     fn finish(&self, k: usize) -> (i128, i128) {
         let account = &self.accounts[k];

@@ -35,7 +35,7 @@
 //!
 //! | when                       | what is touched                                                |
 //! |----------------------------|----------------------------------------------------------------|
-//! | the end of a round         | nv and length of the group's other queues are read             |
+//! | the end of a round         | the least nv of the group; once in δ rounds, nv and length of its other queues |
 //! | a task is stolen           | the queue that loses it, the lengths of both                   |
 //! | every T quanta             | nothing for a dedicated cpu; else the group's account, and all accounts are read |
 //! | the cpu goes elsewhere     | the accounts of two groups, the lists of their queues          |
@@ -210,10 +210,12 @@ impl Gdq {
     #[must_use]
     pub fn new(setup: &Setup, interval_quanta: u32, delta: u32) -> Gdq {
         let interval_ns = setup.quantum_ns.saturating_mul(u64::from(interval_quanta));
+        let mut feasible = Feasible::new(setup.cpus);
+        feasible.put_off();
         Gdq {
             quantum_ns: setup.quantum_ns,
             interval_ns,
-            feasible: Feasible::new(setup.cpus),
+            feasible,
             tasks: Vec::new(),
             credits_ns: Vec::new(),
             cpus: alloc::vec![Cpu::default(); setup.cpus],
@@ -233,9 +235,16 @@ impl Gdq {
     /// Deals the deferred tasks to queues: cpus look around from now on.
     fn begin(&mut self, now_ns: Nanos) {
         (self.is_fresh, self.is_wanted) = (false, false);
+        self.feasible.settle();
         self.queues.restart();
         self.queues.set_cap(self.feasible.per_cpu().fraction());
         self.allocator.restart();
+        for task in self.queues.deferred() {
+            if self.tasks[task.index()].state == State::Waiting {
+                let (k, weight) = class(self.feasible.effective(task), self.feasible.weight(task));
+                self.allocator.join(k, weight);
+            }
+        }
         self.allocator.settle(self.feasible.per_cpu());
         let cpus = self.cpus.len() as u64;
         for (cpu, record) in (1..).zip(&mut self.cpus) {
@@ -277,10 +286,13 @@ impl Gdq {
     }
 
     /// `task` is in the set from now on: that changes what the groups are worth, and where others
-    /// belong.
+    /// belong. Before the first pick nobody asks for that.
     fn join_set(&mut self, task: TaskId) {
         let old_cap = self.feasible.per_cpu().fraction();
         self.feasible.insert(task);
+        if self.is_fresh {
+            return;
+        }
         let (k, weight) = self.class(task);
         self.allocator.join(k, weight);
         self.settle(old_cap);
@@ -288,6 +300,10 @@ impl Gdq {
 
     /// `task` is in the set no more.
     fn leave_set(&mut self, task: TaskId) {
+        if self.is_fresh {
+            self.feasible.remove(task);
+            return;
+        }
         let old_cap = self.feasible.per_cpu().fraction();
         let (k, weight) = self.class(task);
         self.feasible.remove(task);
@@ -303,9 +319,6 @@ impl Gdq {
             self.allocator.leave(old_k, old_weight);
             let (k, weight) = self.class(task);
             self.allocator.join(k, weight);
-        }
-        if self.is_fresh {
-            return;
         }
         self.queues.set_cap(self.feasible.per_cpu().fraction());
         self.allocator.settle(self.feasible.per_cpu());
@@ -381,12 +394,7 @@ impl Gdq {
         }
         let elapsed_ns = now_ns - core::mem::replace(&mut record.since_ns, now_ns);
         let k = self.queues.group(queue);
-        if record.dedicated {
-            record.dedicated = !self.allocator.undedicate(k);
-        } else {
-            self.allocator.charge(k, elapsed_ns);
-            record.dedicated = self.allocator.dedicate(k);
-        }
+        record.dedicated = self.allocator.pass(k, record.dedicated, elapsed_ns);
         if record.dedicated {
             return;
         }
@@ -514,7 +522,10 @@ impl Policy for Gdq {
         self.unplace(task);
         self.tasks[task.index()].state = State::Blocked;
         self.leave_set(task);
-        self.is_fresh |= self.feasible.count() == 0;
+        if self.feasible.count() == 0 {
+            self.is_fresh = true;
+            self.feasible.put_off();
+        }
     }
 
     fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {

@@ -51,6 +51,13 @@ struct Queue {
     previous: QueueId,
 }
 
+impl Queue {
+    /// True if it can give a task away: a stalled one, or an active one with two tasks at least.
+    fn is_donor(&self) -> bool {
+        self.tasks > u32::from(self.active)
+    }
+}
+
 /// Whether a task has had its turn in the current round of its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
@@ -78,6 +85,8 @@ struct Group {
     tasks: usize,
     /// Where the queues of the group resume after it was empty.
     nv: i64,
+    /// No queue that can give a task away has a lower nv: a cpu at the end of a round need not look.
+    donors_nv: i64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +146,7 @@ impl Queues {
     /// No queue, virtual times from 0. No task is queued; the deferred ones stay.
     pub(super) fn restart(&mut self) {
         debug_assert!(self.slots.is_empty());
-        self.groups = [Group { nv: 1, ..Group::default() }; GROUPS];
+        self.groups = [Group { nv: 1, donors_nv: i64::MAX, ..Group::default() }; GROUPS];
         self.stalled = 0;
         self.free = NONE;
         for id in (0..self.queues.len()).rev() {
@@ -157,6 +166,15 @@ impl Queues {
             (_, last) => self.places[last as usize].node = task.0,
         }
         self.deferred.1 = task.0;
+    }
+
+    /// The deferred tasks in the order in which they came.
+    pub(super) fn deferred(&self) -> impl Iterator<Item = TaskId> {
+        let mut at = self.deferred.0;
+        core::iter::from_fn(move || {
+            let Place { node, .. } = *self.places.get(at as usize)?;
+            Some(TaskId(core::mem::replace(&mut at, node)))
+        })
     }
 
     /// The task that was deferred first; it is deferred no longer.
@@ -258,11 +276,21 @@ impl Queues {
 
     /// A cpu begins to work on the queue, or stops to.
     pub(super) fn set_active(&mut self, queue: QueueId, active: bool) {
-        let queue = &mut self.queues[queue as usize];
-        debug_assert_ne!(queue.active, active);
-        queue.active = active;
-        if queue.tasks > 0 {
+        let known = &mut self.queues[queue as usize];
+        debug_assert_ne!(known.active, active);
+        known.active = active;
+        if known.tasks > 0 {
             if active { self.stalled -= 1 } else { self.stalled += 1 }
+        }
+        self.note_donor(queue);
+    }
+
+    /// `queue` may be able to give a task away from now on.
+    fn note_donor(&mut self, queue: QueueId) {
+        let queue = &self.queues[queue as usize];
+        if queue.is_donor() {
+            let donors_nv = &mut self.groups[usize::from(queue.group)].donors_nv;
+            *donors_nv = queue.nv.min(*donors_nv);
         }
     }
 
@@ -278,9 +306,9 @@ impl Queues {
     }
 
     /// GET-MIN-QUEUE: the queue of group `k` of least nv that can give a task away, the first of
-    /// them: a stalled one, or an active one with two tasks at least.
+    /// them.
     pub(super) fn least(&self, k: usize) -> Option<QueueId> {
-        let donors = self.iter(k).filter(|(_, q)| q.tasks > u32::from(q.active));
+        let donors = self.iter(k).filter(|(_, queue)| queue.is_donor());
         donors.min_by_key(|(_, queue)| queue.nv).map(|(id, _)| id)
     }
 
@@ -359,6 +387,7 @@ impl Queues {
         self.groups[region].tasks += 1;
         let task = slot.task & !CAPPED;
         self.places[task as usize] = Place { node, queue };
+        self.note_donor(queue);
         node
     }
 
@@ -432,9 +461,7 @@ impl Queues {
     /// the queue of least nv if that is far behind, and begins the next round otherwise. Returns
     /// the task that runs.
     fn end_round(&mut self, queue: QueueId, node: NodeId) -> NodeId {
-        let Queue { nv, group, .. } = self.queues[queue as usize];
-        let donor = self.least(usize::from(group)).filter(|&donor| donor != queue);
-        let Some(donor) = donor.filter(|&d| nv > self.queues[d as usize].nv + self.delta) else {
+        let Some(donor) = self.donor_for(queue) else {
             self.queues[queue as usize].nv += 1;
             return node;
         };
@@ -444,6 +471,22 @@ impl Queues {
             self.close(donor);
         }
         node
+    }
+
+    /// The queue of least nv in the group of `queue`, if that is more than δ rounds behind it. All queues are
+    /// looked at only where the least nv that was found before says so: once in δ rounds or so.
+    fn donor_for(&mut self, queue: QueueId) -> Option<QueueId> {
+        let Queue { nv, group, .. } = self.queues[queue as usize];
+        let k = usize::from(group);
+        let enough = nv - self.delta;
+        if self.groups[k].donors_nv >= enough {
+            return None;
+        }
+        let donor = self.least(k);
+        let donors_nv = donor.map_or(i64::MAX, |donor| self.queues[donor as usize].nv);
+        debug_assert!(donors_nv >= self.groups[k].donors_nv, "the bound is one");
+        self.groups[k].donors_nv = donors_nv;
+        donor.filter(|&donor| donor != queue && donors_nv < enough)
     }
 
     /// `task`, queued, used a quantum less than it was charged.

@@ -29,13 +29,6 @@
 #include "../wide.h"
 #include "../shares_state.h"
 
-enum gdq_option {
-	/* Quanta after which a cpu looks around, at least one. */
-	GDQ_T,
-	/* Rounds that a queue may be behind another of its group. */
-	GDQ_DELTA,
-};
-
 /* Queues: one a cpu and group, and as many that are stalled. */
 #define QUEUES (2 * POLICY_CPUS + 2 * GROUPS)
 
@@ -542,13 +535,7 @@ policy_fn u32 look_around(u32 index)
 	cpu->since_ns = now_ns();
 	k = QUEUE(old)->group;
 	group = GROUP(k);
-	if (!cpu->dedicated) {
-		charge_group(k, elapsed_ns);
-		cpu->dedicated = dedicate(group);
-	} else if (group->dedicated > group->floor) {
-		group->dedicated--;
-		cpu->dedicated = false;
-	}
+	cpu->dedicated = pass(k, cpu->dedicated, elapsed_ns);
 	if (cpu->dedicated)
 		return 0;
 	depart(group, false);

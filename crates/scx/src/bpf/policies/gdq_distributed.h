@@ -9,7 +9,7 @@
  * takes the shares' latch: it tells them of the tasks that have woken, blocked or changed weight here since,
  * and does what MFQ says.
  *
- * It is not in the kernel: the framework calls policies with its one lock held. What differs from the
+ * In the kernel it has callbacks of its own, without the one lock (apart.bpf.c). What differs from the
  * contract of policy.h, beside that all of it may be called by several cpus at a time:
  *
  *   - policy_cpu() is the cpu that calls, in the policy's numbers; now_ns() is its time.
@@ -17,7 +17,9 @@
  *     Nobody idles, and has not been kicked, while a task waits, once all calls have returned.
  *   - policy_block and policy_remove of a waiting task return 1, and have done nothing, if it was picked
  *     meanwhile.
- *   - A task is woken, blocked or removed by one cpu at a time, and charged by the cpu that runs it.
+ *   - A task is woken, blocked or removed by one cpu at a time, and charged by one that has it.
+ *   - policy_offer() is for who has left a task to wait otherwise, policy_occupy(cpu) for a cpu that is given
+ *     something else to run.
  *
  * Worked example: cpus 0 and 1 work in a group with queues 3 = { a, b, c } and 5 = { d }, both in round 1.
  * Cpu 1 runs d again and again, and each time is at the end of a round: it looks at queue 3. When its own is
@@ -35,13 +37,6 @@
 #include "../latch.h"
 #include "../shares_state.h"
 #include "../wide.h"
-
-enum gdq_option {
-	/* Quanta after which a cpu looks around, at least one. */
-	GDQ_T,
-	/* Rounds that a queue may be behind another of its group. */
-	GDQ_DELTA,
-};
 
 #define QUEUES (2 * POLICY_CPUS + 2 * GROUPS)
 #define SET_WORDS (QUEUES / 64)
@@ -243,7 +238,7 @@ policy_fn u32 find_queue(u32 k, u32 wanted)
 }
 
 /* A closed queue that is to be opened, if more than `left` of them remain; NIL if not. */
-policy_fn u32 take_closed(u32 left)
+static __always_inline u32 take_closed(u32 left)
 {
 	u32 id = NIL, word;
 
@@ -549,7 +544,7 @@ policy_fn u32 tell_changed(void)
 }
 
 /* Tells the shares how a task is now. True if that is news. */
-policy_fn u32 tell_of(u32 id)
+static __always_inline bool tell_of(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
 	u32 weight = word_look(&task->wanted_weight);
@@ -648,7 +643,8 @@ static __always_inline void take_both(u32 a, u32 b)
 policy_fn u32 refill(u32 index, u32 to_id, u32 from_id)
 {
 	struct gdq_cpu __arena *cpu = CPU(index);
-	struct queue __arena *to = QUEUE(to_id), __arena *from = QUEUE(from_id);
+	struct queue __arena *to = QUEUE(to_id);
+	struct queue __arena *from = QUEUE(from_id);
 	bool done = false;
 	u32 task;
 
@@ -769,10 +765,9 @@ policy_fn u32 follow_need(u32 index, u32 own)
 }
 
 /* MFQ: a cpu whose time has come tells what it has noted, and finds out who needs it more. */
-policy_fn u32 look_around(u32 index)
+static __always_inline void look_around(u32 index)
 {
 	struct gdq_cpu __arena *cpu = CPU(index);
-	struct group __arena *group;
 	u64 elapsed_ns;
 	u32 k;
 
@@ -780,7 +775,7 @@ policy_fn u32 look_around(u32 index)
 		cpu->look_ns += ((now_ns() - cpu->look_ns) / STATE->interval_ns + 1) *
 				STATE->interval_ns;
 	else if (!word_look(&STATE->is_wanted) || cpu->queue == NIL || cpu->dedicated)
-		return 0;
+		return;
 	if (word_look(&STATE->is_wanted))
 		word_put(&STATE->is_wanted, 0);
 	latch_take(&STATE->shares_latch);
@@ -790,14 +785,7 @@ policy_fn u32 look_around(u32 index)
 	elapsed_ns = now_ns() - cpu->since_ns;
 	cpu->since_ns = now_ns();
 	k = word_look(&QUEUE(cpu->queue)->group);
-	group = GROUP(k);
-	if (!cpu->dedicated) {
-		charge_group(k, elapsed_ns);
-		cpu->dedicated = dedicate(group);
-	} else if (group->dedicated > group->floor) {
-		group->dedicated--;
-		cpu->dedicated = false;
-	}
+	cpu->dedicated = pass(k, cpu->dedicated, elapsed_ns);
 	if (cpu->dedicated)
 		goto out;
 	leave_group(cpu, k);
@@ -805,7 +793,6 @@ policy_fn u32 look_around(u32 index)
 		arrive(cpu, k);
 out:
 	latch_release(&STATE->shares_latch);
-	return 0;
 }
 
 /* --- decisions ------------------------------------------------------------------------------- */
@@ -816,7 +803,8 @@ out:
  */
 static __always_inline u32 end_round(struct gdq_cpu __arena *cpu, u32 queue_id, u32 id)
 {
-	struct queue __arena *queue = QUEUE(queue_id), __arena *from;
+	struct queue __arena *queue = QUEUE(queue_id);
+	struct queue __arena *from;
 	u32 donor = cpu->victim, stolen;
 
 	cpu->victim = NIL;
@@ -936,7 +924,7 @@ policy_fn u32 refill_own(u32 index)
 }
 
 /* A task for a cpu that has none in its queue, or no queue; NIL if none waits anywhere. */
-policy_fn u32 find_work(u32 index)
+static __always_inline u32 find_work(u32 index)
 {
 	struct gdq_cpu __arena *cpu = CPU(index);
 	u32 id, i;
@@ -964,14 +952,23 @@ policy_fn u32 find_work(u32 index)
 	return NIL;
 }
 
-/* The same for a cpu that is about to idle: whoever leaves a task to wait from here on sees that it does. */
-policy_fn u32 idle_or_work(u32 index)
+/*
+ * The same; and once more for a cpu that is about to idle: whoever leaves a task to wait from then on sees
+ * that it does.
+ */
+policy_fn u32 work_or_idle(u32 index)
 {
-	u32 id;
+	u32 attempt, id = NIL;
 
-	word_exchange(&CPU(index)->idle, 1);
-	__atomic_fetch_add(&STATE->idle_cpus, 1, __ATOMIC_SEQ_CST);
-	id = find_work(index);
+	bpf_for(attempt, 0, 2) {
+		if (attempt) {
+			word_exchange(&CPU(index)->idle, 1);
+			__atomic_fetch_add(&STATE->idle_cpus, 1, __ATOMIC_SEQ_CST);
+		}
+		id = find_work(index);
+		if (id != NIL)
+			break;
+	}
 	/* If it was kicked, it picks once more, in vain. */
 	if (id != NIL)
 		end_idling(index);
@@ -989,14 +986,25 @@ policy_fn u32 policy_pick(u32 index)
 	look_around(index);
 	id = pick_own(index);
 	if (id == NIL)
-		id = find_work(index);
-	if (id == NIL)
-		id = idle_or_work(index);
+		id = work_or_idle(index);
 	if (cpu->offers) {
 		cpu->offers = false;
 		offer();
 	}
 	return id;
+}
+
+/* Some task may wait that no cpu was kicked for, or in vain. */
+policy_fn u32 policy_offer(void)
+{
+	return offer();
+}
+
+/* A cpu has something else to run: it does not idle, and was perhaps kicked in vain. */
+policy_fn u32 policy_occupy(u32 index)
+{
+	end_idling(index);
+	return offer();
 }
 
 policy_fn u32 policy_init(u32 cpus)

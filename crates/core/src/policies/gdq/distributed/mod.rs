@@ -309,12 +309,7 @@ impl Distributed {
         let Some(queue) = record.queue else { return };
         let elapsed_ns = now_ns - core::mem::replace(&mut record.since_ns, now_ns);
         let k = self.queues.group(queue);
-        if record.dedicated {
-            record.dedicated = !self.allocator.undedicate(k);
-        } else {
-            self.allocator.charge(k, elapsed_ns);
-            record.dedicated = self.allocator.dedicate(k);
-        }
+        record.dedicated = self.allocator.pass(k, record.dedicated, elapsed_ns);
         if record.dedicated {
             return;
         }

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where everything is kept under a policy whose queues have locks of their own (apart.bpf.c).
+ *
+ *   shared  ──  the list of free slots             (struct shared), under the lock of lock.h
+ *   state   ──  the policy's                       (struct policy_state), under latches of its own
+ *   slots   ──  one per task, numbered 0, 1, 2 …   (struct slot), each its owner's (custody.h)
+ *   desks   ──  one per cpu                        (struct desk), that cpu's
+ *   seats   ──  which cpu the policy has as which  (struct seats), never written again
+ */
+#ifndef PRORATA_APART_MEMORY_H
+#define PRORATA_APART_MEMORY_H
+
+#include "load.h"
+
+#define POLICY_MEMORY \
+	static struct policy_state __arena *state; \
+	struct slot { \
+		struct policy_task policy; \
+		/* Whose the task is (custody.h). */ \
+		u32 custody; \
+		/* The cpu of the run queue that it was last put on. */ \
+		u32 home; \
+		/* Time granted minus time used. Above 0 while a run is not over. */ \
+		s64 owed_ns; \
+		/* What it was granted for this run. */ \
+		u64 run_ns; \
+		/* p->se.sum_exec_runtime when the ledger was brought up to date. */ \
+		u64 exec_ns; \
+		/* Time used since the last charge, and by all that had the slot. */ \
+		u64 used_ns, received_ns; \
+		/* When it began to wait, or was picked. */ \
+		u64 since_ns; \
+		u32 pid; \
+		/* Set by `weight set`; 0 if the nice value decides. */ \
+		u32 chosen_weight; \
+		/* Links free slots. */ \
+		u32 newer; \
+		/* The cpu that counts it among those outside the policy. */ \
+		u16 away_on; \
+		/* It must not run on every cpu. */ \
+		u8 confined; \
+		u8 yielded; \
+	}; \
+	static struct slot __arena *slots; \
+	/* Nobody watches cgroups here: the loader reads no slot. */ \
+	const volatile struct slot_layout slot_layout = { .size = sizeof(struct slot) };
+
+struct seats {
+	/* Of a cpu; NIL if it was not online. */
+	u32 seat_of[MAX_CPUS];
+	u32 cpu_at[MAX_CPUS];
+	u32 count;
+};
+
+static struct shared __arena *shared;
+static struct desk __arena *desks;
+static struct seats __arena *seats;
+
+#define DESK(index) (&desks[(index) & (MAX_CPUS - 1)])
+#define CPU_STATE(index) (&DESK(index)->cpu)
+#define STATS(index) (&DESK(index)->stats)
+#define STATE state
+#define TASK(id) (&slots[id].policy)
+
+/* --- what the policy asks for ------------------------------------------------------------------ */
+
+static u64 now_ns(void)
+{
+	return DESK(this_cpu())->now_ns;
+}
+
+static u64 quantum_ns(void)
+{
+	return quantum;
+}
+
+static u32 policy_cpu(void)
+{
+	return seats->seat_of[this_cpu() & (MAX_CPUS - 1)];
+}
+
+static void policy_kick(u32 seat)
+{
+	scx_bpf_kick_cpu(seats->cpu_at[seat & (MAX_CPUS - 1)], SCX_KICK_IDLE);
+}
+
+static void policy_broken(u32 line)
+{
+	scx_bpf_error("the policy's invariant in line %u does not hold", line);
+}
+
+/* --- cpus do not come or go: the kernel would unload us ---------------------------------------- */
+
+static bool is_online(u32 cpu)
+{
+	return true;
+}
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Whose a task is, where no lock is held by all who decide.
+ *
+ * Two may want a task at a time: who has its run queue locked, since the kernel has it in hand (ops.enqueue,
+ * ops.quiescent, ops.disable: the kernel), and a cpu that picks it for itself, which has locked only its own
+ * (the picker). A word in its slot says how it stands:
+ *
+ *            enable           wake            pick
+ *     OUT ───────► BLOCKED ─────────► WAITING ─────► RUNNING on a cpu
+ *      ▲             ▲ ▲ ▲               │ ▲                │  │
+ *      └───disable───┘ │ └───withdraw────┘ └───end_quantum──┘  │
+ *                      └────── AWAY ◄────────── send_away ─────┘
+ *
+ *   WAITING      it is the policy's, and the picker's that the policy gives it to
+ *   RUNNING      it is that cpu's, and on its way there or there; if the kernel has it in hand, the kernel's
+ *   AWAY         blocked for the policy, and runs a quantum outside it
+ *   CLAIMED      somebody is about to take it out of the policy, or to put it in: for a moment
+ *
+ * The policy gives a task to a picker before the word says so. Who wants it out of the policy meanwhile is
+ * told that it "was picked", and waits for the word:
+ *
+ *   cpu 0  pick: the policy gives it a        ...                        a is RUNNING on 0
+ *   cpu 1  quiescent(a): claims it, block says "picked", a is WAITING again ...  takes a from cpu 0
+ *
+ * Cpu 0 then has a task on its way that does not come: it is kicked, finds that the word says otherwise, and
+ * decides again. What it inserted the kernel ignores, or, if a has woken since, takes: then a runs there as
+ * somebody else's, until whoever has it in hand sends it where it belongs.
+ *
+ * A task in transit (dispatch.h) is picked as any other. Neither ops.enqueue nor the picker misses the
+ * other: the kernel notes that a task comes before ops.enqueue looks at the word, and the picker writes the
+ * word before the kernel looks what it inserted, each with a barrier between.
+ *
+ * tests/custody_model.rs tries all ways in which two cpus, and the kernel with either, can meet here.
+ */
+#ifndef PRORATA_CUSTODY_H
+#define PRORATA_CUSTODY_H
+
+/* In the word beside enum task_state. */
+#define CLAIMED 7
+#define CUSTODY_STATE 0xff
+
+static __always_inline u32 running_on(u32 cpu)
+{
+	return TASK_RUNNING | cpu << 8;
+}
+
+static __always_inline bool is_running(u32 custody)
+{
+	return (custody & CUSTODY_STATE) == TASK_RUNNING;
+}
+
+static __always_inline u32 custody_cpu(u32 custody)
+{
+	return (custody >> 8) & (MAX_CPUS - 1);
+}
+
+static __always_inline u32 look_custody(u32 id)
+{
+	return word_look(&slots[id].custody);
+}
+
+/* A task that is ours, and blocked for the policy, is the policy's. */
+static __always_inline void join(struct slot __arena *slot, u32 id, u64 now)
+{
+	slot->since_ns = now;
+	/* Nobody takes it out before it is in. */
+	word_put(&slot->custody, CLAIMED);
+	policy_wake(id);
+	word_exchange(&slot->custody, TASK_WAITING);
+}
+
+/* --- quanta outside the policy ------------------------------------------------------------------ */
+
+/*
+ * A cpu is given something to run outside the policy: it does not idle, and if it was kicked for a task that
+ * waits, another one shall be.
+ */
+static __always_inline void occupy(u32 cpu)
+{
+	if (word_look(&DESK(cpu)->cpu.task) == NIL)
+		policy_occupy(seats->seat_of[cpu & (MAX_CPUS - 1)]);
+}
+
+static __always_inline void begin_away(struct slot __arena *slot, u32 home)
+{
+	slot->away_on = home;
+	__atomic_fetch_add(&DESK(home)->away, 1, __ATOMIC_SEQ_CST);
+	occupy(home);
+}
+
+/* The task is ours from here on. */
+static __always_inline void end_away(struct slot __arena *slot)
+{
+	slot->used_ns = 0;
+	slot->yielded = false;
+	__atomic_fetch_add(&DESK(slot->away_on)->away, -1, __ATOMIC_SEQ_CST);
+}
+
+/* --- the picker -------------------------------------------------------------------------------- */
+
+/* The policy has given this cpu a task: it says so. */
+static __always_inline void begin_run(struct slot __arena *slot, u32 cpu)
+{
+	u32 round, spin;
+
+	bpf_for(round, 0, LOCK_ROUNDS) {
+		bpf_for(spin, 0, LOCK_SPINS) {
+			if (word_replace(&slot->custody, TASK_WAITING, running_on(cpu)))
+				return;
+			relax();
+		}
+	}
+	policy_assert(false);
+}
+
+/* The run of a task that is ours is over, and it waits. */
+static __always_inline void end_run(struct slot __arena *slot, u32 id, bool cut_short, u64 now)
+{
+	u64 charged_ns = ledger_used(slot, cut_short);
+
+	slot->used_ns = 0;
+	slot->since_ns = now;
+	word_put(&slot->custody, TASK_WAITING);
+	/* A barrier: from here on others may pick it. */
+	policy_charge(id, charged_ns);
+}
+
+/* Takes a waiting task out of the policy, to have the word say `then`. False if it was picked meanwhile. */
+static __always_inline bool take_out(struct slot __arena *slot, u32 id, u32 then)
+{
+	bool is_out;
+
+	if (!word_replace(&slot->custody, TASK_WAITING, CLAIMED))
+		return false;
+	is_out = !policy_block(id);
+	word_exchange(&slot->custody, is_out ? then : TASK_WAITING);
+	return is_out;
+}
+
+/* --- the kernel -------------------------------------------------------------------------------- */
+
+/*
+ * Takes a task out of the policy, to be in state `then`. Returns the cpu to which it was on its way, or where
+ * it ran; NIL if it waited, or runs outside already: it may be on the way there while we look.
+ */
+global_fn u32 withdraw(u32 id, u32 then)
+{
+	struct slot __arena *slot = &slots[id];
+	u32 round, spin, cpu = NIL;
+
+	bpf_for(round, 0, LOCK_ROUNDS) {
+		bpf_for(spin, 0, LOCK_SPINS) {
+			u32 custody = look_custody(id);
+
+			if (is_running(custody)) {
+				if (!word_replace(&slot->custody, custody, CLAIMED))
+					continue;
+				cpu = custody_cpu(custody);
+				end_run(slot, id, true, slot->since_ns);
+			} else if (custody == TASK_AWAY) {
+				end_away(slot);
+				word_exchange(&slot->custody, then);
+				return cpu;
+			} else if (take_out(slot, id, then)) {
+				return cpu;
+			}
+			relax();
+		}
+	}
+	policy_assert(false);
+	return NIL;
+}
+
+#endif

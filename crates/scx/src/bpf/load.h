@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a load of the scheduler begins with: maps, what the loader chooses, and what it is told.
+ */
+#ifndef PRORATA_LOAD_H
+#define PRORATA_LOAD_H
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARENA);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1 << 14);
+	__ulong(map_extra, 1ULL << 44);
+} arena SEC(".maps");
+
+struct task_ref {
+	struct task_struct __kptr *task;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_TASKS);
+	__type(key, u32);
+	__type(value, struct task_ref);
+} task_refs SEC(".maps");
+
+/* A function that is verified once, whatever calls it: its arguments are numbers. */
+#define global_fn __noinline
+
+/*
+ * The verifier lets a program use the arena only if it mentions it. Every callback does so, here or
+ * in begin().
+ */
+#define use_arena() asm volatile("" :: "r"(&arena))
+
+/* A picked task that has not come for so long is given back. */
+#define LOST_NS 50000000ULL
+
+/* For the loader: where they are in its memory. */
+u64 shared_address, counts_address, events_address, slots_address, tree_address, desks_address;
+/* With how many cpus the policy began. */
+u32 cpus_at_first;
+/* And when this load ended; 0 before. */
+u64 unloaded_ns;
+
+/* One quantum, in ns. */
+const volatile u64 quantum = 5000000;
+/* A task that waits longer is run out of turn. */
+const volatile u64 rescue_ns = 10000000000ULL;
+const volatile u32 policy_options[POLICY_OPTIONS];
+const volatile bool recording;
+/* Slots for tasks. */
+const volatile u32 max_tasks = CROWD;
+/* What becomes of tasks that sleep: enum sleepers. */
+const volatile u32 sleepers = SLEEPERS_TURNS;
+/* The process that loaded us. */
+const volatile s32 loader;
+/* Cpus that could be plugged in: a task that is bound to none of them is allowed on so many. */
+const volatile u32 cpus_possible = 1;
+/* When the load before this one ended, if there was one. */
+const volatile u64 unscheduled_since_ns;
+/* The numbers of all cpus that may ever come are below; those of cpus online, below MAX_CPUS. */
+const volatile u32 cpus_end = 1;
+
+static u32 policy_option(u32 index)
+{
+	return policy_options[index];
+}
+
+static u32 pages_of(u64 bytes)
+{
+	return (bytes + 4095) / 4096;
+}
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tasks that wait for too long, where there is no list of all who wait: a timer looks at some slots at a
+ * time, and leaves who has waited rescue_ns with the cpu where it was put last, one at a time for each.
+ *
+ *   every 20 ms   the next 1024 slots: all 32,768 in .66 s
+ *   its cpu       at its next decision runs it for a quantum outside the policy, if it still waits
+ *
+ * So decisions pay one look at a word of their own.
+ */
+#ifndef PRORATA_OVERDUE_H
+#define PRORATA_OVERDUE_H
+
+#define OVERDUE_EVERY_NS 20000000ULL
+#define OVERDUE_SLOTS 1024
+
+struct overdue_timer {
+	struct bpf_timer timer;
+	/* Where it looks next. */
+	u32 next;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct overdue_timer);
+} overdue_timers SEC(".maps");
+
+/* Slots that were ever used are below. With the lock held. */
+static u32 slots_end;
+
+static void note_slot(u32 id)
+{
+	if (id >= slots_end)
+		word_put(&slots_end, id + 1);
+}
+
+static __always_inline void look_overdue(u32 id, u64 now)
+{
+	struct slot __arena *slot = &slots[id];
+	u64 since_ns = word_look(&slot->since_ns);
+	u32 home = word_look(&slot->home);
+
+	if (look_custody(id) != TASK_WAITING || now < since_ns || now - since_ns < rescue_ns)
+		return;
+	if (word_replace(&DESK(home)->overdue, 0, id + 1))
+		scx_bpf_kick_cpu(home & (MAX_CPUS - 1), SCX_KICK_IDLE);
+}
+
+static int overdue_timer_fires(void *map, u32 *key, struct overdue_timer *this)
+{
+	u32 begin = this->next, i;
+	u64 now = scx_bpf_now();
+
+	use_arena();
+	bpf_for(i, 0, OVERDUE_SLOTS) {
+		if (begin + i >= word_look(&slots_end))
+			break;
+		look_overdue((begin + i) & (MAX_TASKS - 1), now);
+	}
+	this->next = begin + OVERDUE_SLOTS < word_look(&slots_end) ? begin + OVERDUE_SLOTS : 0;
+	bpf_timer_start(&this->timer, OVERDUE_EVERY_NS, 0);
+	return 0;
+}
+
+static __always_inline void overdue_init(void)
+{
+	u32 key = 0;
+	struct overdue_timer *this = bpf_map_lookup_elem(&overdue_timers, &key);
+
+	if (!this)
+		return;
+	bpf_timer_init(&this->timer, &overdue_timers, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&this->timer, overdue_timer_fires);
+	bpf_timer_start(&this->timer, OVERDUE_EVERY_NS, 0);
+}
+
+#endif

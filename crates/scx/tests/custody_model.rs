@@ -1,0 +1,748 @@
+//! Whose a task is where no lock is held by all who decide (`src/bpf/custody.h`), in all ways in which cpus
+//! that pick and the kernel, which has tasks in hand meanwhile, can meet.
+//!
+//! A step is one access to a task's word, one call of the policy, or what the kernel does under a run queue's
+//! lock. Tasks wake, sleep, are requeued (renice does so), and end their quanta; task 0 may run on cpu 0
+//! only. The policy is what its contract says: it gives a waiting task to who picks, at once, and answers
+//! "picked" when it is to block one that it has given away (how it does is in `queue_model.rs`). What is not
+//! modelled: rescues, tasks beside the policy, and who runs how long.
+
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+const CPUS: usize = 2;
+const TASKS: usize = 2;
+/// Times that a task wakes, or is requeued.
+const CHANGES: u8 = 4;
+
+type Cpu = usize;
+type Id = usize;
+
+/// What a task is for the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Policy {
+    Blocked,
+    Waiting,
+    /// Somebody has picked it.
+    Given,
+}
+
+/// The word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Word {
+    Blocked,
+    Waiting,
+    Running(Cpu),
+    Away,
+    Claimed,
+}
+
+/// Where the kernel has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Asleep,
+    /// In `ops.enqueue`: what is inserted of it now waits until it is there.
+    Queueing,
+    /// Where a flawed `ops.enqueue` is that looks before the kernel notes that the task comes.
+    Unnoted,
+    Custody,
+    /// In this cpu's local queue, or about to be put there.
+    Local(Cpu),
+    Inbound(Cpu),
+    On(Cpu),
+}
+
+/// What is done with a task in the kernel's hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Hand {
+    None,
+    /// `ops.enqueue` is about to look.
+    Looks,
+    /// It has been claimed, and is about to wake in the policy; it has woken there.
+    Joins,
+    Joined,
+    /// `ops.enqueue` has looked, and leaves it in our custody.
+    Rests,
+    Leaves(Then, Leaving),
+}
+
+/// Why a task leaves the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Then {
+    Sleep,
+    /// A cpu that it was picked for cannot have it.
+    Rejoin(Cpu),
+}
+
+/// How far that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Leaving {
+    Looks,
+    /// Its run is to end: it is claimed; it waits by its word; it is charged.
+    Ends,
+    Charges,
+    /// It is claimed; it is to have this word.
+    Blocks,
+    Writes(Word),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Task {
+    policy: Policy,
+    word: Word,
+    place: Place,
+    /// The cpu of its run queue.
+    home: Cpu,
+    hand: Hand,
+    /// Its cpu has it in hand, to run another.
+    makes_room: bool,
+    /// By cpu that has inserted it: where, and if it was in our custody then and has been since.
+    inserted: [Option<(Cpu, bool)>; CPUS],
+}
+
+/// How far a cpu is in `ops.dispatch`, and in what the kernel does after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    Out,
+    /// Its current task's run is over: its word says so.
+    Charges(Id),
+    /// Its current task was outside the policy: it is to wake there; it has.
+    Rejoins(Id),
+    Rejoined(Id),
+    Picks,
+    /// The policy has given it a task.
+    Says(Id),
+    Inserts(Id),
+    Checks(Id),
+    /// That must not run here: it is claimed; it waits by its word; is claimed again; blocked; away.
+    Refuses(Id, Leaving),
+    SendsAway(Id),
+    /// It found nothing; the policy knows that it idles.
+    Idles,
+    /// The kernel carries out what it inserted.
+    Flushes,
+    /// Its current task makes room.
+    Switches,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Processor {
+    phase: Phase,
+    /// It has inserted something since it entered `ops.dispatch`.
+    dispatched: bool,
+    /// The task that it picked last.
+    task: Option<Id>,
+    /// For the policy.
+    idle: bool,
+    kicked: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct State {
+    tasks: [Task; TASKS],
+    cpus: [Processor; CPUS],
+    changes: u8,
+    /// A call that the policy's contract forbids.
+    illegal: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    /// The code as it is.
+    None,
+    /// Who takes a task out of the policy does not hear that it was picked meanwhile.
+    Deaf,
+    /// Who takes a task out of the policy claims nothing.
+    Unclaimed,
+    /// The cpu for which a task was picked that is taken out is not kicked.
+    Silent,
+    /// `ops.enqueue` looks at the word before the kernel has noted that the task comes.
+    LooksEarly,
+}
+
+struct Custody {
+    flaw: Flaw,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Wake(Id, Cpu),
+    Requeue(Id),
+    Sleep(Id),
+    /// What comes next with a task in hand; if `owed`, its run goes on.
+    Hand(Id, bool),
+    Arrive(Id),
+    QuantumEnds(Cpu),
+    /// An idle cpu that was kicked, or has a task in its queue.
+    Schedule(Cpu),
+    Pick(Cpu, Id),
+    /// What comes next on a cpu, without a choice.
+    On(Cpu),
+}
+
+impl Task {
+    fn may_run(id: Id, cpu: Cpu) -> bool {
+        id != 0 || cpu == 0
+    }
+
+    /// It leaves our custody, and comes anew: earlier insertions count no longer.
+    fn renew(&mut self, place: Place) {
+        self.place = place;
+        self.inserted.iter_mut().flatten().for_each(|insertion| insertion.1 = false);
+    }
+}
+
+impl State {
+    fn current(&self, cpu: Cpu) -> Option<Id> {
+        (0..TASKS).find(|&id| self.tasks[id].place == Place::On(cpu))
+    }
+
+    fn local(&self, cpu: Cpu) -> Option<Id> {
+        (0..TASKS).find(|&id| self.tasks[id].place == Place::Local(cpu))
+    }
+
+    /// The policy kicks an idle cpu, if there is one.
+    fn offer(&mut self) {
+        if let Some(cpu) = self.cpus.iter_mut().find(|cpu| cpu.idle) {
+            cpu.idle = false;
+            cpu.kicked = true;
+        }
+    }
+
+    fn wake(&mut self, id: Id) {
+        self.illegal |= self.tasks[id].policy != Policy::Blocked;
+        self.tasks[id].policy = Policy::Waiting;
+        self.offer();
+    }
+
+    fn charge(&mut self, id: Id) {
+        self.illegal |= self.tasks[id].policy != Policy::Given;
+        self.tasks[id].policy = Policy::Waiting;
+    }
+
+    /// True if the task is out of the policy.
+    fn block(&mut self, id: Id, flaw: Flaw) -> bool {
+        let task = &mut self.tasks[id];
+        self.illegal |= task.policy == Policy::Blocked;
+        let is_out = task.policy == Policy::Waiting;
+        if is_out {
+            task.policy = Policy::Blocked;
+        }
+        is_out || flaw == Flaw::Deaf
+    }
+
+    /// Takes a word that is `old` for ours.
+    fn claim(&mut self, id: Id, flaw: Flaw) {
+        if flaw != Flaw::Unclaimed {
+            self.tasks[id].word = Word::Claimed;
+        }
+    }
+
+    fn enters(&mut self, id: Id, flaw: Flaw) {
+        let place = if flaw == Flaw::LooksEarly { Place::Unnoted } else { Place::Queueing };
+        self.tasks[id].renew(place);
+        self.tasks[id].hand = Hand::Looks;
+    }
+
+    fn leaves(&mut self, id: Id, then: Then) {
+        self.tasks[id].hand = Hand::Leaves(then, Leaving::Looks);
+    }
+
+    fn comes_to_rest(&mut self, id: Id, place: Place) {
+        // If that was left out, it is a step later.
+        if self.tasks[id].place == Place::Unnoted && place == Place::Custody {
+            self.tasks[id].renew(place);
+        }
+        self.tasks[id].place = place;
+        self.tasks[id].hand = Hand::None;
+        self.tasks[id].makes_room = false;
+    }
+
+    /// `ops.enqueue` of a task, which looks at the word.
+    fn enqueue(&mut self, id: Id, owed: bool, flaw: Flaw) {
+        let task = self.tasks[id];
+        match task.word {
+            Word::Blocked => {
+                self.tasks[id].word = Word::Claimed;
+                self.tasks[id].hand = Hand::Joins;
+            }
+            Word::Waiting | Word::Claimed => self.tasks[id].hand = Hand::Rests,
+            Word::Running(cpu) if owed && Task::may_run(id, cpu) => {
+                let to = if cpu == task.home { Place::Local(cpu) } else { Place::Inbound(cpu) };
+                self.comes_to_rest(id, to);
+            }
+            Word::Running(cpu) => self.leaves(id, Then::Rejoin(cpu)),
+            Word::Away if owed => self.comes_to_rest(id, Place::Local(task.home)),
+            Word::Away => {
+                self.tasks[id].word = Word::Claimed;
+                self.tasks[id].hand = Hand::Joins;
+                // Its cpu may count on it.
+                self.kick(task.home, flaw);
+            }
+        }
+    }
+
+    /// A task is out of the policy.
+    fn has_left(&mut self, id: Id, then: Then, flaw: Flaw) {
+        match then {
+            Then::Sleep => self.comes_to_rest(id, Place::Asleep),
+            Then::Rejoin(cpu) => {
+                self.kick(cpu, flaw);
+                self.tasks[id].word = Word::Claimed;
+                self.tasks[id].hand = Hand::Joins;
+            }
+        }
+    }
+
+    fn kick(&mut self, cpu: Cpu, flaw: Flaw) {
+        if flaw != Flaw::Silent {
+            self.cpus[cpu].kicked = true;
+        }
+    }
+
+    fn hand(&mut self, id: Id, owed: bool, flaw: Flaw) {
+        match self.tasks[id].hand {
+            Hand::None => {}
+            Hand::Looks => self.enqueue(id, owed, flaw),
+            Hand::Joins => {
+                self.wake(id);
+                self.tasks[id].hand = Hand::Joined;
+            }
+            Hand::Joined => {
+                self.tasks[id].word = Word::Waiting;
+                self.tasks[id].hand = Hand::Rests;
+            }
+            Hand::Rests => self.comes_to_rest(id, Place::Custody),
+            Hand::Leaves(then, how) => self.leave(id, then, how, flaw),
+        }
+    }
+
+    fn leave(&mut self, id: Id, then: Then, how: Leaving, flaw: Flaw) {
+        let go = |state: &mut State, how| state.tasks[id].hand = Hand::Leaves(then, how);
+        match how {
+            Leaving::Looks => match self.tasks[id].word {
+                Word::Running(cpu) => {
+                    self.claim(id, flaw);
+                    // The cpu that has to look for another is kicked when that is over.
+                    if then == Then::Sleep && cpu != self.tasks[id].home {
+                        self.kick(cpu, flaw);
+                    }
+                    go(self, Leaving::Ends);
+                }
+                Word::Waiting => {
+                    self.claim(id, flaw);
+                    go(self, Leaving::Blocks);
+                }
+                Word::Away => {
+                    self.tasks[id].word = Word::Blocked;
+                    self.has_left(id, then, flaw);
+                }
+                Word::Blocked | Word::Claimed => {}
+            },
+            Leaving::Ends => {
+                self.tasks[id].word = Word::Waiting;
+                go(self, Leaving::Charges);
+            }
+            Leaving::Charges => {
+                self.charge(id);
+                let home = self.tasks[id].home;
+                if then == Then::Rejoin(home) {
+                    self.tasks[id].hand = Hand::Rests;
+                    self.offer();
+                    // Its cpu may wait for it.
+                    if !self.tasks[id].makes_room {
+                        self.kick(home, flaw);
+                    }
+                } else {
+                    go(self, Leaving::Looks);
+                }
+            }
+            Leaving::Blocks => {
+                let is_out = self.block(id, flaw);
+                go(self, Leaving::Writes(if is_out { Word::Blocked } else { Word::Waiting }));
+            }
+            Leaving::Writes(word) => {
+                self.tasks[id].word = word;
+                if word == Word::Blocked {
+                    self.has_left(id, then, flaw);
+                } else {
+                    go(self, Leaving::Looks);
+                }
+            }
+        }
+    }
+
+    /// A cpu enters `ops.dispatch`, or the kernel finds a task in its queue.
+    fn schedules(&mut self, cpu: Cpu) {
+        self.cpus[cpu].kicked = false;
+        self.cpus[cpu].dispatched = false;
+        if self.local(cpu).is_some() {
+            self.cpus[cpu].phase = Phase::Switches;
+            return;
+        }
+        self.cpus[cpu].phase = Phase::Picks;
+        let Some(id) = self.current(cpu) else { return };
+        if self.tasks[id].word == Word::Running(cpu) {
+            self.tasks[id].word = Word::Waiting;
+            self.cpus[cpu].phase = Phase::Charges(id);
+        } else if self.tasks[id].word == Word::Away {
+            self.tasks[id].word = Word::Claimed;
+            self.cpus[cpu].phase = Phase::Rejoins(id);
+        }
+    }
+
+    fn is_awaited(&self, cpu: Cpu) -> bool {
+        self.cpus[cpu].task.is_some_and(|id| self.tasks[id].word == Word::Running(cpu))
+    }
+
+    fn pick(&mut self, cpu: Cpu, id: Id) {
+        self.tasks[id].policy = Policy::Given;
+        self.cpus[cpu].phase = Phase::Says(id);
+        self.cpus[cpu].idle = false;
+    }
+
+    fn go_on(&mut self, cpu: Cpu, flaw: Flaw) {
+        let phase = self.cpus[cpu].phase;
+        let go = |state: &mut State, phase| state.cpus[cpu].phase = phase;
+        match phase {
+            Phase::Out => {}
+            Phase::Charges(id) => {
+                self.charge(id);
+                go(self, Phase::Picks);
+            }
+            Phase::Rejoins(id) => {
+                self.wake(id);
+                go(self, Phase::Rejoined(id));
+            }
+            Phase::Rejoined(id) => {
+                self.tasks[id].word = Word::Waiting;
+                go(self, Phase::Picks);
+            }
+            Phase::Picks if self.is_awaited(cpu) => go(self, Phase::Flushes),
+            Phase::Picks => {
+                self.cpus[cpu].idle = true;
+                go(self, Phase::Idles);
+            }
+            Phase::Idles => {
+                self.cpus[cpu].task = None;
+                let is_sent = |task: &Task| task.word == Word::Away && task.home == cpu;
+                if self.tasks.iter().any(is_sent) {
+                    self.occupy(cpu);
+                }
+                go(self, Phase::Flushes);
+            }
+            Phase::Says(id) => {
+                self.tasks[id].word = Word::Running(cpu);
+                self.cpus[cpu].task = Some(id);
+                let keeps = self.tasks[id].place == Place::On(cpu);
+                go(self, if keeps { Phase::Out } else { Phase::Inserts(id) });
+            }
+            Phase::Inserts(id) => {
+                self.insert(cpu, id, cpu);
+                go(self, Phase::Checks(id));
+            }
+            Phase::Checks(id) if Task::may_run(id, cpu) => go(self, Phase::Flushes),
+            Phase::Checks(id) => {
+                self.tasks[id].inserted[cpu] = None;
+                let is_ours = self.tasks[id].word == Word::Running(cpu);
+                if is_ours {
+                    self.claim(id, flaw);
+                }
+                go(self, if is_ours { Phase::Refuses(id, Leaving::Ends) } else { Phase::Flushes });
+            }
+            Phase::Refuses(id, how) => self.refuse(cpu, id, how, flaw),
+            Phase::SendsAway(id) => {
+                let home = self.tasks[id].home;
+                self.insert(cpu, id, home);
+                go(self, Phase::Flushes);
+            }
+            Phase::Flushes => self.flush(cpu),
+            Phase::Switches => self.switch(cpu, flaw),
+        }
+    }
+
+    fn refuse(&mut self, cpu: Cpu, id: Id, how: Leaving, flaw: Flaw) {
+        let next = match how {
+            Leaving::Ends => {
+                self.tasks[id].word = Word::Waiting;
+                Phase::Refuses(id, Leaving::Charges)
+            }
+            Leaving::Charges => {
+                self.charge(id);
+                self.offer();
+                Phase::Refuses(id, Leaving::Looks)
+            }
+            Leaving::Looks if self.tasks[id].word == Word::Waiting => {
+                self.claim(id, flaw);
+                Phase::Refuses(id, Leaving::Blocks)
+            }
+            Leaving::Looks => Phase::Flushes,
+            Leaving::Blocks => {
+                let is_out = self.block(id, flaw);
+                Phase::Refuses(id, Leaving::Writes(if is_out { Word::Away } else { Word::Waiting }))
+            }
+            Leaving::Writes(word) => {
+                self.tasks[id].word = word;
+                if word == Word::Away {
+                    self.occupy(self.tasks[id].home);
+                    Phase::SendsAway(id)
+                } else {
+                    Phase::Flushes
+                }
+            }
+        };
+        // Whatever became of it, the kernel asks again.
+        self.cpus[cpu].dispatched = true;
+        self.cpus[cpu].phase = next;
+    }
+
+    /// A cpu is sent something that is not the policy's.
+    fn occupy(&mut self, cpu: Cpu) {
+        if self.cpus[cpu].task.is_none() {
+            self.cpus[cpu].idle = false;
+            self.offer();
+        }
+    }
+
+    fn insert(&mut self, cpu: Cpu, id: Id, to: Cpu) {
+        let counts = matches!(self.tasks[id].place, Place::Queueing | Place::Custody);
+        self.tasks[id].inserted[cpu] = Some((to, counts));
+        self.cpus[cpu].dispatched = true;
+    }
+
+    fn flush(&mut self, cpu: Cpu) {
+        for id in 0..TASKS {
+            if let Some((to, counts)) = self.tasks[id].inserted[cpu].take()
+                && counts
+                && self.tasks[id].place == Place::Custody
+            {
+                self.tasks[id].place =
+                    if to == cpu { Place::Local(cpu) } else { Place::Inbound(to) };
+            }
+        }
+        let dispatched = std::mem::replace(&mut self.cpus[cpu].dispatched, false);
+        self.cpus[cpu].phase =
+            if self.local(cpu).is_none() && dispatched { Phase::Picks } else { Phase::Switches };
+    }
+
+    /// The current task, if there is one, goes back; then who is in the local queue runs, if anybody is.
+    fn switch(&mut self, cpu: Cpu, flaw: Flaw) {
+        if let Some(id) = self.current(cpu) {
+            self.enters(id, flaw);
+            self.tasks[id].makes_room = true;
+            return;
+        }
+        if let Some(id) = self.local(cpu) {
+            self.tasks[id].place = Place::On(cpu);
+            self.tasks[id].home = cpu;
+        }
+        self.cpus[cpu].phase = Phase::Out;
+    }
+
+    /// Nobody is in the middle of anything.
+    fn is_quiet(&self) -> bool {
+        let rests =
+            |task: &Task| task.hand == Hand::None && !matches!(task.place, Place::Inbound(_));
+        self.tasks.iter().all(rests)
+            && (0..CPUS).all(|cpu| {
+                let idles = self.current(cpu).is_none();
+                self.cpus[cpu].phase == Phase::Out
+                    && !(idles && (self.cpus[cpu].kicked || self.local(cpu).is_some()))
+            })
+    }
+
+    fn task_steps(&self, id: Id, push: &mut impl FnMut(Step)) {
+        let task = &self.tasks[id];
+        match (task.hand, task.place) {
+            (Hand::None, Place::Asleep) if self.changes > 0 => {
+                let cpus = (0..CPUS).filter(|&cpu| Task::may_run(id, cpu));
+                cpus.for_each(|cpu| push(Step::Wake(id, cpu)));
+            }
+            (Hand::None, Place::Custody) if self.changes > 0 => push(Step::Requeue(id)),
+            (Hand::None, Place::Inbound(_)) => push(Step::Arrive(id)),
+            (Hand::None, Place::On(cpu)) if self.cpus[cpu].phase == Phase::Out => {
+                push(Step::Sleep(id))
+            }
+            (Hand::Looks, _) => {
+                [false, true].into_iter().for_each(|owed| push(Step::Hand(id, owed)))
+            }
+            (Hand::Leaves(_, Leaving::Looks), _)
+                if matches!(task.word, Word::Claimed | Word::Blocked) => {}
+            (Hand::Joins | Hand::Joined | Hand::Rests | Hand::Leaves(..), _) => {
+                push(Step::Hand(id, false))
+            }
+            (Hand::None, _) => {}
+        }
+    }
+
+    fn cpu_steps(&self, cpu: Cpu, flaw: Flaw, push: &mut impl FnMut(Step)) {
+        let current = self.current(cpu);
+        let is_held = (0..TASKS).any(|id| {
+            let task = &self.tasks[id];
+            task.home == cpu && task.hand != Hand::None && task.place != Place::Custody
+        });
+        let waiting = || (0..TASKS).filter(|&id| self.tasks[id].policy == Policy::Waiting);
+        match self.cpus[cpu].phase {
+            // Its current task is about to sleep, or another is handed to it.
+            Phase::Out | Phase::Switches if is_held => {}
+            Phase::Out if current.is_some() => push(Step::QuantumEnds(cpu)),
+            Phase::Out if self.cpus[cpu].kicked || self.local(cpu).is_some() => {
+                push(Step::Schedule(cpu));
+            }
+            Phase::Out => {}
+            Phase::Picks if !self.is_awaited(cpu) && waiting().next().is_some() => {
+                waiting().for_each(|id| push(Step::Pick(cpu, id)));
+            }
+            // It waits for who has claimed it.
+            Phase::Says(id) if self.tasks[id].word != Word::Waiting && flaw != Flaw::Unclaimed => {}
+            Phase::Flushes => {
+                let comes = |task: &Task| {
+                    task.place == Place::Queueing && matches!(task.inserted[cpu], Some((_, true)))
+                };
+                if !self.tasks.iter().any(comes) {
+                    push(Step::On(cpu));
+                }
+            }
+            _ => push(Step::On(cpu)),
+        }
+    }
+}
+
+impl Model for Custody {
+    type State = State;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<State> {
+        let task = Task {
+            policy: Policy::Blocked,
+            word: Word::Blocked,
+            place: Place::Asleep,
+            home: 0,
+            hand: Hand::None,
+            makes_room: false,
+            inserted: [None; CPUS],
+        };
+        let cpu = Processor {
+            phase: Phase::Out,
+            dispatched: false,
+            task: None,
+            idle: true,
+            kicked: false,
+        };
+        vec![State { tasks: [task; TASKS], cpus: [cpu; CPUS], changes: CHANGES, illegal: false }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Step>) {
+        if state.illegal {
+            return;
+        }
+        (0..TASKS).for_each(|id| state.task_steps(id, &mut |step| actions.push(step)));
+        (0..CPUS).for_each(|cpu| state.cpu_steps(cpu, self.flaw, &mut |step| actions.push(step)));
+    }
+
+    fn next_state(&self, last: &State, step: Step) -> Option<State> {
+        let mut state = last.clone();
+        match step {
+            Step::Wake(id, cpu) => {
+                state.changes -= 1;
+                state.tasks[id].home = cpu;
+                state.enters(id, self.flaw);
+            }
+            Step::Requeue(id) => {
+                state.changes -= 1;
+                state.enters(id, self.flaw);
+            }
+            Step::Sleep(id) => {
+                state.leaves(id, Then::Sleep);
+                // Its cpu asks for another.
+                let home = state.tasks[id].home;
+                state.cpus[home].kicked = true;
+            }
+            Step::Hand(id, owed) => state.hand(id, owed, self.flaw),
+            Step::Arrive(id) => {
+                if let Place::Inbound(cpu) = state.tasks[id].place {
+                    state.tasks[id].place = Place::Local(cpu);
+                    state.tasks[id].home = cpu;
+                }
+            }
+            Step::QuantumEnds(cpu) | Step::Schedule(cpu) => state.schedules(cpu),
+            Step::Pick(cpu, id) => state.pick(cpu, id),
+            Step::On(cpu) => state.go_on(cpu, self.flaw),
+        }
+        Some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("the policy's contract is kept", |_, state: &State| !state.illegal),
+            Property::always("word, policy and kernel agree in the end", |_, state: &State| {
+                let agrees = |task: &Task| match task.word {
+                    Word::Blocked => task.policy == Policy::Blocked && task.place == Place::Asleep,
+                    Word::Waiting => task.policy == Policy::Waiting && task.place != Place::Asleep,
+                    Word::Running(_) => {
+                        let is_lost = matches!(task.place, Place::Asleep | Place::Custody);
+                        task.policy == Policy::Given && !is_lost
+                    }
+                    Word::Away => {
+                        task.policy == Policy::Blocked
+                            && matches!(task.place, Place::On(_) | Place::Local(_))
+                    }
+                    Word::Claimed => false,
+                };
+                !state.is_quiet() || state.tasks.iter().all(agrees)
+            }),
+            Property::always("nobody idles while a task waits", |_, state: &State| {
+                let waits =
+                    |task: &Task| task.word == Word::Waiting && task.place == Place::Custody;
+                let idles = |cpu: Cpu| state.current(cpu).is_none() && !state.is_awaited(cpu);
+                !state.is_quiet() || !state.tasks.iter().any(waits) || !(0..CPUS).any(idles)
+            }),
+            Property::always("who waits for a word gets it", |model, state: &State| {
+                let mut actions = Vec::new();
+                model.actions(state, &mut actions);
+                state.is_quiet() || state.illegal || !actions.is_empty()
+            }),
+            Property::sometimes("a task is picked while it leaves", |_, state: &State| {
+                let said_to =
+                    |id: Id| (0..CPUS).any(|cpu| state.cpus[cpu].phase == Phase::Says(id));
+                (0..TASKS).any(|id| {
+                    said_to(id)
+                        && state.tasks[id].hand
+                            == Hand::Leaves(Then::Sleep, Leaving::Writes(Word::Waiting))
+                })
+            }),
+        ]
+    }
+}
+
+#[test]
+fn pickers_and_the_kernel_get_along() {
+    let checker = Custody { flaw: Flaw::None }.checker().spawn_bfs().join();
+    println!("whose tasks are: {} states", checker.unique_state_count());
+    checker.assert_properties();
+}
+
+fn is_found_out(flaw: Flaw, property: &'static str) {
+    let found = HasDiscoveries::AnyOf([property].into());
+    let checker = Custody { flaw }.checker().finish_when(found).spawn_bfs().join();
+    assert!(checker.discovery(property).is_some(), "{flaw:?} goes unnoticed");
+}
+
+#[test]
+fn a_task_that_was_picked_while_it_left_is_heard_of() {
+    is_found_out(Flaw::Deaf, "the policy's contract is kept");
+}
+
+#[test]
+fn a_task_that_nobody_claims_is_found_out() {
+    is_found_out(Flaw::Unclaimed, "the policy's contract is kept");
+}
+
+#[test]
+fn a_cpu_that_waits_for_nobody_is_kicked() {
+    is_found_out(Flaw::Silent, "nobody idles while a task waits");
+}
+
+#[test]
+fn an_enqueue_that_looks_too_early_is_found_out() {
+    is_found_out(Flaw::LooksEarly, "word, policy and kernel agree in the end");
+}
