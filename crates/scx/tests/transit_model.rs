@@ -75,6 +75,10 @@ struct Task {
     allowed: u8,
     /// As `slot->confined`: it may not run everywhere, when last looked at.
     confined: bool,
+    /// As `slot->in_transit`: it waits, but its cpu has not made room yet.
+    in_transit: bool,
+    /// Its slice is not over, whatever the policy says.
+    renewed: bool,
     /// It sleeps, and the policy does not know.
     untold: Option<Teller>,
     /// By cpu.
@@ -137,6 +141,8 @@ enum Flaw {
     StaysHere,
     /// Who makes room looks whether it waits before the kernel knows that it does so.
     LooksEarly,
+    /// A task in transit is inserted as any other.
+    RenewsSlices,
     /// Who wakes does not say that it slept.
     SleepsOn,
 }
@@ -191,6 +197,12 @@ impl Task {
         matches!(self.place, Place::Custody | Place::Queueing)
     }
 
+    /// An insertion that does not count renews the slice all the same.
+    fn insert(&mut self, cpu: Cpu, to: u8) {
+        self.inserted[cpu] = Some(Insertion { to, counts: self.is_ours() });
+        self.renewed |= self.place == Place::On;
+    }
+
     fn is_picked_for(&self, cpu: Cpu) -> bool {
         self.policy == Policy::Running(number(cpu))
     }
@@ -218,6 +230,8 @@ impl Task {
             home: new(self.home),
             allowed: allowed.fold(0, |set, cpu| set | 1 << order[cpu]),
             confined: self.confined,
+            in_transit: self.in_transit,
+            renewed: self.renewed,
             untold: match self.untold {
                 Some(Teller::Cpu(cpu)) => Some(Teller::Cpu(new(cpu))),
                 untold => untold,
@@ -379,7 +393,7 @@ impl HandOver {
             task.forget_insertions();
         }
         (task.home, task.place) = (number(home), Place::Custody);
-        task.confined = task.allowed != ALL;
+        (task.confined, task.in_transit) = (task.allowed != ALL, false);
         let (confined, before) = (task.confined, task.policy);
         let picked_elsewhere = match before {
             Policy::Running(cpu) if usize::from(cpu) != home => Some(usize::from(cpu)),
@@ -442,6 +456,7 @@ impl HandOver {
             if task.is_picked_for(cpu) || task.policy == Policy::Away {
                 task.policy = Policy::Waiting;
             }
+            task.in_transit = true;
         }
         if state.tasks.iter().any(|task| task.is_picked_for(cpu)) {
             state.cpus[cpu].phase = Phase::Flushing { goes_on, asked: true };
@@ -457,6 +472,7 @@ impl HandOver {
             Some(id) => {
                 state.tasks[id].policy = Policy::Running(number(cpu));
                 if picked == previous {
+                    state.tasks[id].in_transit = false;
                     Phase::Keeping
                 } else {
                     state.tasks[id].meant[cpu] = true;
@@ -466,15 +482,17 @@ impl HandOver {
         };
     }
 
-    /// The insertion, and the look whether the task may run here.
-    fn carry_out(state: &mut State, cpu: Cpu, goes_on: bool) {
+    /// The insertion, and the look whether the task may run here. One in transit is left to its cpu.
+    fn carry_out(&self, state: &mut State, cpu: Cpu, goes_on: bool) {
         let task = &mut state.tasks[state.meant(cpu)];
-        state.cpus[cpu].phase = if task.confined && !task.may_run(cpu) {
+        state.cpus[cpu].phase = if task.in_transit && self.flaw != Flaw::RenewsSlices {
+            task.meant[cpu] = false;
+            Phase::Flushing { goes_on, asked: true }
+        } else if task.confined && !task.may_run(cpu) {
             Phase::Refused { goes_on }
         } else {
             task.meant[cpu] = false;
-            let counts = task.is_ours();
-            task.inserted[cpu] = Some(Insertion { to: number(cpu), counts });
+            task.insert(cpu, number(cpu));
             Phase::Flushing { goes_on, asked: true }
         };
     }
@@ -486,8 +504,7 @@ impl HandOver {
         let task = &mut state.tasks[id];
         task.meant[cpu] = false;
         if redirected || self.flaw == Flaw::InsertsAnyway {
-            let counts = task.is_ours();
-            task.inserted[cpu] = Some(Insertion { to: task.home, counts });
+            task.insert(cpu, task.home);
         }
         state.cpus[cpu].phase = Phase::Deciding { goes_on };
     }
@@ -510,6 +527,12 @@ impl HandOver {
     /// The end of `ops.dispatch`; then the task before comes into our custody.
     fn flush(&self, state: &mut State, cpu: Cpu, goes_on: bool, asked: bool, last: bool) {
         let any = HandOver::move_inserted(state, cpu);
+        if let Some(id) = state.current(cpu)
+            && std::mem::take(&mut state.tasks[id].renewed)
+        {
+            state.cpus[cpu].phase = Phase::Out;
+            return;
+        }
         if any && state.local(cpu).is_none() {
             state.cpus[cpu].phase = Phase::Deciding { goes_on };
             return;
@@ -521,6 +544,7 @@ impl HandOver {
                 task.place = Place::Queueing;
             }
             if task.allowed == ALL {
+                state.tasks[id].in_transit = false;
                 let waits = state.waits_in_vain(id);
                 state.cpus[cpu].phase = Phase::MakingRoom { asked, waited: waits };
                 return;
@@ -692,7 +716,7 @@ impl HandOver {
                     state.rouse(cpu, last);
                 }
             }
-            (Phase::Decided { goes_on }, _) => HandOver::carry_out(state, cpu, goes_on),
+            (Phase::Decided { goes_on }, _) => self.carry_out(state, cpu, goes_on),
             (Phase::Refused { goes_on }, _) => self.refuse(state, cpu, goes_on),
             (Phase::Keeping, _) => {
                 HandOver::move_inserted(state, cpu);
@@ -721,6 +745,8 @@ impl Model for HandOver {
             home: 0,
             allowed: ALL,
             confined: false,
+            in_transit: false,
+            renewed: false,
             untold: None,
             inserted: [None; CPUS],
             meant: [false; CPUS],
@@ -833,6 +859,11 @@ fn a_task_that_is_sent_home_twice_is_found_out() {
 #[test]
 fn a_look_before_the_kernel_knows_is_found_out() {
     is_found_out(Flaw::LooksEarly, COMES);
+}
+
+#[test]
+fn a_slice_that_a_pick_renews_is_found_out() {
+    is_found_out(Flaw::RenewsSlices, IDLES);
 }
 
 #[test]

@@ -18,10 +18,14 @@
  * it was picked for goes away (queue.h), sent by whoever finds it first: when the other does, it may have
  * run, and wait again; one whose mask says so was not picked for there (paid.h).
  *
+ * What the kernel ignores has an effect all the same: an insertion renews the task's slice. Cpu 0 would see
+ * that a may run on, and do so for a whole quantum, with c in its local queue and cpu 1 idle. So a task in
+ * transit is marked, and who picks it does not insert it.
+ *
  * Where nobody has picked it, who makes room is in our custody and that is all: ops.enqueue sees that without
- * the lock. It cannot miss a pick: the kernel has noted that the task comes before we look, and another cpu
- * that picks it has noted that before the kernel looks there, each with a barrier between. So either we see
- * the pick, or its insertion waits until the task is there.
+ * the lock. It cannot miss a pick: it takes the mark away before it looks, and another cpu has noted the pick
+ * before it looks at the mark, each with a barrier between. So either ops.enqueue sees the pick, or the other
+ * cpu that the task is in our custody, or will be in a moment, for which its insertion waits.
  *
  * A kick is lost when the cpu that was woken for a task runs another:
  *
@@ -59,7 +63,7 @@ enum verb {
 
 #define DECISION(verb, id) ((u64)(verb) << 32 | (id))
 
-/* Brings the task that ran on the cpu up to date. True if its quantum goes on. */
+/* Brings the task that ran on the cpu up to date. True if its quantum goes on; else it is in transit. */
 global_fn u32 settle_previous(u32 cpu, u32 id, u64 exec_ns)
 {
 	struct slot __arena *slot = &slots[id];
@@ -80,6 +84,7 @@ global_fn u32 settle_previous(u32 cpu, u32 id, u64 exec_ns)
 		return_from_away(id, false);
 		join(id);
 	}
+	slot->in_transit = true;
 	return false;
 }
 
@@ -221,6 +226,7 @@ static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 	if (decision >> 32 == VERB_AGAIN)
 		return true;
 	if (decision >> 32 == VERB_KEEP) {
+		slots[id].in_transit = false;
 		if (previous) {
 			scx_bpf_task_set_slice(previous, ledger_slice_ns(&slots[id]));
 			slice_begins(cpu, ledger_slice_ns(&slots[id]));
@@ -230,9 +236,17 @@ static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 	if (id == CROWD)
 		return !run_crowd(cpu, previous ? slot_of(previous) : 0,
 				  previous && previous->scx.flags & SCX_TASK_QUEUED);
+	/* It slept when it was picked. */
+	if (slots[id].blocked_on)
+		return true;
 	p = task_of(id);
 	if (!p)
 		return true;
+	/* We have passed a barrier, with the lock. */
+	if (word_look(&slots[id].in_transit)) {
+		slice_begins(cpu, ledger_slice_ns(&slots[id]));
+		return false;
+	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, ledger_slice_ns(&slots[id]), 0);
 	if (slots[id].confined && !can_run_on(p, cpu)) {
 		scx_bpf_dispatch_cancel();

@@ -136,9 +136,10 @@ static u32 place_of(struct slot __arena *slot, u32 id, u64 exec_ns, bool thrown_
  * quantum ended in ops.dispatch, which has looked for an idle one. The lock is not needed: who picks it
  * meanwhile finds it in our custody, or is seen here (dispatch.h).
  */
-static __always_inline bool makes_room(struct slot __arena *slot, u32 home)
+static __always_inline bool makes_room(struct slot __arena *slot, u32 home, bool reads)
 {
 	slot->confined = false;
+	slot->in_transit = reads;
 	/* A barrier. */
 	return word_exchange(&slot->home, home) != NIL && word_look(&slot->state) == TASK_WAITING &&
 	       !slot->news && !shared->idle_cpus;
@@ -173,7 +174,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	u32 id = slot_of(p), home = scx_bpf_task_cpu(p), place, picked_for, idle = NIL;
 	u32 victim = NIL;
 	u64 now = scx_bpf_now(), exec_ns = p->se.sum_exec_runtime, slice_ns, flags = 0;
-	bool limited = is_limited(p), confined = limited || is_kept(p), was_picked;
+	bool limited = is_limited(p), confined = limited || is_kept(p), was_picked, reads;
 	struct slot __arena *slot;
 
 	use_arena();
@@ -192,8 +193,10 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	slot = &slots[id];
-	if (!(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ)) && !confined && makes_room(slot, home)) {
-		if (goes_on_reading(p, home))
+	reads = !(enq_flags & SCX_ENQ_WAKEUP) && goes_on_reading(p, home);
+	if (!(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ)) && !confined &&
+	    makes_room(slot, home, reads)) {
+		if (reads)
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, READER_NS, SCX_ENQ_HEAD);
 		return;
 	}
@@ -206,6 +209,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		confined = is_confined(p);
 	slot->home = home;
 	slot->confined = confined;
+	slot->in_transit = reads;
 	if (slot->state == TASK_BLOCKED) {
 		if (!slot->known)
 			introduce_task(slot, id);
@@ -234,7 +238,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | picked_for, slice_ns, 0);
 	else if (place != PLACE_QUEUE)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, flags);
-	else if (!(enq_flags & SCX_ENQ_WAKEUP) && goes_on_reading(p, home))
+	else if (reads)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, READER_NS, SCX_ENQ_HEAD);
 	/* It goes on after what ran beside the policy. */
 	if (place == PLACE_PICKED && picked_for == home &&
@@ -276,7 +280,10 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 		unlock();
 		if (other != NIL)
 			scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
-		if (!carry_out(decision, cpu, prev) || !begin_telling(NIL, now))
+		if (!carry_out(decision, cpu, prev))
+			return;
+		other = (u32)decision;
+		if (!begin_telling(other == NIL ? NIL : untold_sleeper(other), now))
 			return;
 	}
 	unlock();

@@ -206,8 +206,12 @@ static __always_inline void tell_block(struct slot __arena *slot, u32 id)
 		return;
 	/* The crowd's clock is the time of day. */
 	ledger_settle(slot, id == CROWD ? shared->now_ns : slot->blocked_exec_ns);
-	if (slot->state == TASK_RUNNING)
+	if (slot->state == TASK_RUNNING) {
+		/* It slept elsewhere when it was picked: the cpu that waits for it has to look for another. */
+		if (slot->cpu != this_cpu() && !shared->cpu[slot->cpu].away && is_online(slot->cpu))
+			set_idle(slot->cpu, true);
 		end_quantum(id, true);
+	}
 	if (slot->state == TASK_AWAY)
 		return_from_away(id, true);
 	if (id == CROWD && crowd_is_awaited())
