@@ -153,6 +153,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	u32 id = slot_of(p), home = scx_bpf_task_cpu(p), custody, cpu;
 	u64 now = scx_bpf_now();
 	struct slot __arena *slot;
+	bool reads;
 
 	use_arena();
 	/* A cpu has come: the kernel is about to unload us for it. */
@@ -176,7 +177,9 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 			return;
 		}
 	}
+	reads = !(enq_flags & SCX_ENQ_WAKEUP) && goes_on_reading(p, home);
 	slot->confined = is_confined(p);
+	slot->in_transit = reads;
 	/* A barrier. */
 	word_exchange(&slot->home, home);
 	custody = look_custody(id);
@@ -195,7 +198,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 			return;
 		come_back(slot, id, cpu, home, now);
 	}
-	if (!(enq_flags & SCX_ENQ_WAKEUP) && goes_on_reading(p, home))
+	if (reads)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, READER_NS, SCX_ENQ_HEAD);
 }
 
@@ -323,12 +326,13 @@ static __always_inline bool crowd_comes(u32 cpu)
 	return serve_crowd(cpu);
 }
 
-/* True if the task that ran here goes on; else it waits. */
+/* True if the task that ran here goes on; else it waits, in transit (dispatch.h). */
 static __always_inline bool goes_on(struct task_struct *prev, u32 id, u32 cpu, u64 now)
 {
 	struct slot __arena *slot = &slots[id];
 	u32 custody = look_custody(id);
 
+	slot->in_transit = true;
 	if (custody == TASK_AWAY) {
 		if (is_owed_after(slot, prev->se.sum_exec_runtime))
 			return true;
@@ -349,6 +353,7 @@ static __always_inline bool goes_on(struct task_struct *prev, u32 id, u32 cpu, u
 
 static __always_inline void keep(struct task_struct *prev, u32 id, u32 cpu)
 {
+	slots[id].in_transit = false;
 	scx_bpf_task_set_slice(prev, ledger_slice_ns(&slots[id]));
 	slice_begins(cpu, ledger_slice_ns(&slots[id]));
 }
@@ -398,6 +403,11 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 	p = task_of(id);
 	if (!p)
 		return;
+	/* We have passed a barrier, where the word says that we picked it. */
+	if (word_look(&slots[id].in_transit)) {
+		slice_begins(cpu, ledger_slice_ns(&slots[id]));
+		return;
+	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, ledger_slice_ns(&slots[id]), 0);
 	if (slots[id].confined && !can_run_on(p, cpu)) {
 		scx_bpf_dispatch_cancel();

@@ -21,6 +21,8 @@
 		u32 custody; \
 		/* The cpu of the run queue that it was last put on. */ \
 		u32 home; \
+		/* If it waits, a cpu has it still: in transit, or reading. */ \
+		u32 in_transit; \
 		/* Time granted minus time used. Above 0 while a run is not over. */ \
 		s64 owed_ns; \
 		/* What it was granted for this run. */ \
