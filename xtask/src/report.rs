@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Row {
     Share(ShareRow),
+    Group(GroupRow),
     Response(ResponseRow),
     App(AppRow),
     Cost(CostRow),
@@ -33,6 +34,21 @@ pub(crate) struct ShareRow {
     pub(crate) gr3_bound_ms: f64,
     /// Received, in the order of the mix.
     pub(crate) shares: Vec<f64>,
+}
+
+/// How a scheduler shared cpus among cgroups.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct GroupRow {
+    pub(crate) cpus: usize,
+    pub(crate) tree: String,
+    pub(crate) scheduler: String,
+    /// Of each span of time: what each cgroup received, and was due.
+    pub(crate) spans: Vec<String>,
+    /// The largest |received − due| / due of a cgroup, and of a task, in any span.
+    pub(crate) group_error_percent: f64,
+    pub(crate) task_error_percent: f64,
+    /// What 5 ms are of what the lightest task is due in a span.
+    pub(crate) quantum_percent: f64,
 }
 
 /// How late tasks that sleep ran among hogs.
@@ -149,6 +165,12 @@ impl ShareRow {
     }
 }
 
+impl GroupRow {
+    pub(crate) fn print(self) {
+        Row::Group(self).print();
+    }
+}
+
 impl ResponseRow {
     pub(crate) fn print(self) {
         Row::Response(self).print();
@@ -182,6 +204,13 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
         .collect();
     if !shares.is_empty() {
         share_table(&mut text, &shares);
+    }
+    let groups: Vec<&GroupRow> = rows
+        .iter()
+        .filter_map(|row| if let Row::Group(row) = row { Some(row) } else { None })
+        .collect();
+    if !groups.is_empty() {
+        group_table(&mut text, &groups);
     }
     let responses: Vec<&ResponseRow> = rows
         .iter()
@@ -240,6 +269,29 @@ fn share_table(text: &mut String, rows: &[&ShareRow]) {
             row.largest_lag_ms,
             row.gr3_bound_ms,
             row.share_error_percent,
+            row.quantum_percent,
+        ));
+    }
+    line(String::new());
+}
+
+fn group_table(text: &mut String, rows: &[&GroupRow]) {
+    let mut line = |words: String| text.write_str(&(words + "\n")).expect("a string takes all");
+    line(
+        "| cpus | cgroups | scheduler | received (due), in each span | a cgroup's error | a task's \
+         | 5 ms are |"
+            .into(),
+    );
+    line("|---|---|---|---|---|---|---|".into());
+    for row in rows {
+        line(format!(
+            "| {} | {} | {} | {} | {:.2} % | {:.2} % | {:.2} % |",
+            row.cpus,
+            row.tree,
+            short(&row.scheduler),
+            row.spans.join("; "),
+            row.group_error_percent,
+            row.task_error_percent,
             row.quantum_percent,
         ));
     }

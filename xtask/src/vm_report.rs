@@ -31,6 +31,12 @@ pub(crate) struct Args {
     /// Measure only the costs.
     #[arg(long)]
     only_costs: bool,
+    /// Measure only the shares of cgroups.
+    #[arg(long, conflicts_with_all = ["only_shares", "only_costs"])]
+    only_groups: bool,
+    /// A kernel by the beginning of its version.
+    #[arg(long, value_name = "VERSION")]
+    kernel: Option<String>,
     /// Only these schedulers: policies, `eevdf`, `empty`, `scx_flash`, `scx_lavd`.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     schedulers: Option<Vec<String>>,
@@ -42,18 +48,23 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn execute(self) -> Result<ExitCode> {
         let mut contest = Contest::new(self.schedulers.as_deref())?;
+        let kernel = self.kernel.as_deref();
         for &cpus in &self.cpus {
-            if !self.only_costs {
-                let machine = Check { cpus, icount: Some(ICOUNT_OF_SHARES), ..Check::default() };
-                let seconds = self.seconds;
+            let machine = Check { cpus, kernel, ..Check::default() };
+            let of_shares = Check { icount: Some(ICOUNT_OF_SHARES), ..machine };
+            let seconds = self.seconds;
+            if self.only_groups {
+                let groups = format!("xtask guest groups --seconds {seconds} --go-on");
+                contest.measure(&of_shares, &groups)?;
+            } else if !self.only_costs {
                 let mix = format!("xtask guest mix --seconds {seconds} --extremes --go-on");
-                contest.measure(&machine, &mix)?;
-                contest.measure(&machine, &format!("xtask guest probes --seconds {seconds}"))?;
+                contest.measure(&of_shares, &mix)?;
+                contest.measure(&of_shares, &format!("xtask guest probes --seconds {seconds}"))?;
             }
             // With more cpus than two, what costs vary by is what the cpus do at a time.
-            if !self.only_shares && cpus <= 2 {
-                let machine = Check { cpus, icount: Some(ICOUNT_OF_COSTS), ..Check::default() };
-                contest.measure(&machine, "xtask guest cost")?;
+            if !self.only_shares && !self.only_groups && cpus <= 2 {
+                let of_costs = Check { icount: Some(ICOUNT_OF_COSTS), ..machine };
+                contest.measure(&of_costs, "xtask guest cost")?;
             }
             contest.write(HOW, &self.out)?;
         }

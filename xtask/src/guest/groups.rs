@@ -14,6 +14,7 @@ use super::hogs::Hogs;
 use super::mixes::{Loaded, SETTLING};
 use super::system;
 use super::trace::{self, Switch};
+use crate::report::{Failure, GroupRow};
 
 pub(super) const CGROUPS: &str = "/sys/fs/cgroup";
 /// So long after a change shares must be right.
@@ -105,6 +106,9 @@ pub(crate) struct Args {
     /// Only cases whose name begins so; may be repeated.
     #[arg(long = "case")]
     cases: Vec<String>,
+    /// Report a scheduler that ends, and go on with the next case.
+    #[arg(long)]
+    go_on: bool,
     /// Fail if a cgroup is further than this from its due, in per mille, and more than four quanta beyond.
     #[arg(long)]
     error: Option<u32>,
@@ -121,8 +125,16 @@ impl Args {
         for scheduler in &self.schedulers {
             for case in CASES.iter().filter(wanted) {
                 let what = format!("{} under {scheduler}", case.name);
-                let report = self.measure(case, scheduler, cpus, &mut loaded).context(what)?;
-                report.print(cpus, case, scheduler);
+                let report = match self.measure(case, scheduler, cpus, &mut loaded).context(what) {
+                    Ok(report) => report,
+                    Err(why) if self.go_on => {
+                        loaded = Loaded::default();
+                        Failure::of(cpus, &why).print();
+                        continue;
+                    }
+                    Err(why) => return Err(why),
+                };
+                report.row(cpus, case, scheduler).print();
                 let limit = self.error.map_or(f64::INFINITY, |error| f64::from(error) / 1000.0);
                 ensure!(
                     report.within(limit),
@@ -386,8 +398,7 @@ impl Report {
         })
     }
 
-    /// A row of a table in Markdown.
-    fn print(&self, cpus: usize, case: &Case, scheduler: &str) {
+    fn row(&self, cpus: usize, case: &Case, scheduler: &str) -> GroupRow {
         let worst = |parts: fn(&Service) -> &Vec<Part>| {
             let all = self.spans.iter().flat_map(parts);
             all.map(|part| part.error()).fold(0.0, f64::max) * 100.0
@@ -396,15 +407,15 @@ impl Report {
             let least = span.tasks.iter().map(|task| task.due).fold(f64::INFINITY, f64::min);
             QUANTUM_US / (least * span.length_us) * 100.0
         };
-        let spans: Vec<String> = self.spans.iter().map(Service::groups_of_machine).collect();
-        println!(
-            "| {cpus} | {} | {scheduler} | {} | {:.2} % | {:.2} % | {:.2} % |",
-            case.name,
-            spans.join("; "),
-            worst(|span| &span.groups),
-            worst(|span| &span.tasks),
-            self.spans.iter().map(quantum).fold(0.0, f64::max),
-        );
+        GroupRow {
+            cpus,
+            tree: case.name.to_string(),
+            scheduler: scheduler.to_string(),
+            spans: self.spans.iter().map(Service::groups_of_machine).collect(),
+            group_error_percent: worst(|span| &span.groups),
+            task_error_percent: worst(|span| &span.tasks),
+            quantum_percent: self.spans.iter().map(quantum).fold(0.0, f64::max),
+        }
     }
 }
 
