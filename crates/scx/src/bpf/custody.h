@@ -28,8 +28,8 @@
  * somebody else's, until whoever has it in hand sends it where it belongs.
  *
  * A task in transit (dispatch.h) is picked as any other, but not inserted. Neither ops.enqueue nor the picker
- * misses the other: ops.enqueue takes the mark that it is in transit away before it looks at the word, and the
- * picker writes the word before it looks at the mark, each with a barrier between.
+ * misses the other: ops.enqueue takes the mark of transit away before it looks at the word, and the picker
+ * writes the word before it looks at the mark, each with a barrier between.
  *
  * tests/custody_model.rs tries all ways in which two cpus, and the kernel with either, can meet here.
  */
