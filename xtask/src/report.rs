@@ -30,6 +30,8 @@ pub(crate) struct ShareRow {
     pub(crate) quantum_percent: f64,
     /// The furthest that a hog was behind its ideal service.
     pub(crate) largest_lag_ms: f64,
+    /// For how long cpus idled, although there are more hogs than cpus.
+    pub(crate) idle_ms: f64,
     /// What GR3's theorems allow for this mix, with quanta of 5 ms.
     pub(crate) gr3_bound_ms: f64,
     /// Received, in the order of the mix.
@@ -256,13 +258,14 @@ fn short(command_line: &str) -> &str {
 fn share_table(text: &mut String, rows: &[&ShareRow]) {
     let mut line = |words: String| text.write_str(&(words + "\n")).expect("a string takes all");
     line(
-        "| cpus | mix | scheduler | largest lag, ms | bound of GR3, ms | share error | 5 ms are |"
+        "| cpus | mix | scheduler | largest lag, ms | bound of GR3, ms | share error | 5 ms are \
+         | idle, ms |"
             .into(),
     );
-    line("|---|---|---|---|---|---|---|".into());
+    line("|---|---|---|---|---|---|---|---|".into());
     for row in rows {
         line(format!(
-            "| {} | {} | {} | {:.1} | {:.0} | {:.2} % | {:.2} % |",
+            "| {} | {} | {} | {:.1} | {:.0} | {:.2} % | {:.2} % | {:.1} |",
             row.cpus,
             row.mix,
             short(&row.scheduler),
@@ -270,6 +273,7 @@ fn share_table(text: &mut String, rows: &[&ShareRow]) {
             row.gr3_bound_ms,
             row.share_error_percent,
             row.quantum_percent,
+            row.idle_ms,
         ));
     }
     line(String::new());

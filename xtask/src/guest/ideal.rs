@@ -7,6 +7,9 @@ use prorata::weights;
 
 use super::trace::Switch;
 
+/// Who runs where nobody does.
+const IDLE: u32 = 0;
+
 /// What a mix of hogs received.
 pub(crate) struct Service {
     /// Share received of the time that all hogs received, in the order of the weights.
@@ -17,6 +20,8 @@ pub(crate) struct Service {
     pub(crate) largest_lag_ms: f64,
     /// What all hogs received together, in ms.
     pub(crate) total_ms: f64,
+    /// For how long cpus idled, in ms.
+    pub(crate) idle_ms: f64,
     /// Groups of hogs whose feasible weights are of one order, as GR3 has them.
     groups: usize,
 }
@@ -56,7 +61,15 @@ pub(crate) fn measure(
     let index: HashMap<u32, usize> = hogs.iter().map(|hog| hog.0).zip(0..).collect();
     let mut meter = Meter { received: vec![0.0; hogs.len()], since: HashMap::new() };
     let mut largest_lag = 0.0f64;
+    let mut idle_us = 0;
+    let mut idle_since = HashMap::new();
     for switch in switches {
+        if let Some(since_us) = idle_since.remove(&switch.cpu) {
+            idle_us += switch.at_us.saturating_sub(from_us.max(since_us));
+        }
+        if switch.to == IDLE {
+            idle_since.insert(switch.cpu, switch.at_us);
+        }
         // Nothing is received before the start: `since` is never before it.
         meter.advance(switch.at_us);
         if let Some(&hog) = index.get(&switch.to) {
@@ -74,7 +87,8 @@ pub(crate) fn measure(
     largest_lag = behind_at_end.fold(largest_lag, f64::max);
     let shares = meter.received.iter().map(|got| got / total).collect();
     let (largest_lag_ms, total_ms) = (largest_lag / 1000.0, total / 1000.0);
-    Service { shares, ideal, largest_lag_ms, total_ms, groups }
+    let idle_ms = idle_us as f64 / 1000.0;
+    Service { shares, ideal, largest_lag_ms, total_ms, idle_ms, groups }
 }
 
 /// Received time in µs, brought up to date at every switch.
@@ -134,6 +148,13 @@ mod tests {
         let service = measure(&switches, &[(1, 5), (2, 5)], 1, 40);
         assert_eq!(service.shares, [0.25, 0.75]);
         assert!((service.total_ms - 0.04).abs() < 1e-9);
+    }
+
+    #[test]
+    fn idle_time_counts_from_the_start_on() {
+        let switches = [switch(0, 0, 1, 0), switch(70, 0, 0, 1), switch(90, 0, 1, 0)];
+        let service = measure(&switches, &[(1, 5), (2, 5)], 1, 40);
+        assert!((service.idle_ms - 0.03).abs() < 1e-9, "{}", service.idle_ms);
     }
 
     #[test]

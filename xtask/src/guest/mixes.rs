@@ -75,6 +75,9 @@ pub(crate) struct Args {
     /// Fail if a hog is further behind than this at any time, in ms.
     #[arg(long)]
     lag: Option<u32>,
+    /// Fail if cpus idle for longer in all, in ms: there are more hogs than cpus in every mix.
+    #[arg(long)]
+    idle: Option<u32>,
 }
 
 impl Args {
@@ -120,6 +123,7 @@ impl Args {
             share_error_percent: error * 100.0,
             quantum_percent: service.part_of_least(5.0) * 100.0,
             largest_lag_ms: service.largest_lag_ms,
+            idle_ms: service.idle_ms,
             gr3_bound_ms: service.bound_of_gr3() * 5.0,
             shares: service.shares,
         };
@@ -127,6 +131,11 @@ impl Args {
         ensure!(error <= limit, "a share is {:.1} % off", error * 100.0);
         let lag_ms = row.largest_lag_ms;
         ensure!(lag_ms <= self.lag.map_or(f64::INFINITY, f64::from), "a hog lags {lag_ms:.1} ms");
+        let idle_ms = row.idle_ms;
+        ensure!(
+            idle_ms <= self.idle.map_or(f64::INFINITY, f64::from),
+            "cpus idle for {idle_ms:.1} ms while hogs wait"
+        );
         Ok(row)
     }
 }
