@@ -231,6 +231,8 @@ pub struct Feasible {
     /// By task, in the set or not.
     weights: Vec<Weight>,
     cap: Cap,
+    /// The cap while there is a cpu for each task, when any would do.
+    cap_of_few: Cap,
     /// The tasks whose weight exceeds the cap: at most P of them.
     capped: Vec<TaskId>,
     /// The result of the last change: tasks, and the φ that each had before.
@@ -253,12 +255,20 @@ impl Feasible {
             links: Links::default(),
             weights: Vec::new(),
             cap: Cap::EQUAL,
+            cap_of_few: Cap::EQUAL,
             capped: Vec::with_capacity(2 * cpus + 2),
             changed: Vec::with_capacity(2 * cpus + 2),
             scratch: Vec::with_capacity(2 * cpus),
             is_put_off: false,
             is_stale: false,
         }
+    }
+
+    /// The same, but while there is a cpu for each task of the set all count for what they weigh, not for
+    /// the same: fewer change when tasks come and go. Then [`per_cpu`](Feasible::per_cpu) means nothing.
+    #[must_use]
+    pub fn weighing_few(cpus: usize) -> Feasible {
+        Feasible { cap: Cap::NONE, cap_of_few: Cap::NONE, ..Feasible::new(cpus) }
     }
 
     /// Nobody asks what a task counts for, or what has changed, before [`settle`](Feasible::settle): until
@@ -289,6 +299,12 @@ impl Feasible {
     #[must_use]
     pub fn count(&self) -> usize {
         self.classes.count()
+    }
+
+    /// There is a cpu for each task of the set.
+    #[must_use]
+    pub fn has_cpu_for_each(&self) -> bool {
+        self.count() <= self.cpus
     }
 
     /// The cap under which the tasks count.
@@ -420,6 +436,9 @@ impl Feasible {
     }
 
     fn fresh_cap(&mut self) -> Cap {
+        if self.has_cpu_for_each() {
+            return self.cap_of_few;
+        }
         let Feasible { classes, members, links, weights, scratch, .. } = self;
         classes.cap(self.cpus, Search::fastest(self.cpus), scratch, |order, out| {
             let tasks = links.iter(members[order as usize]);
@@ -473,6 +492,26 @@ mod tests {
             false => cap.fraction(),
         };
         set.iter().map(|weight| weight.map(effective)).collect()
+    }
+
+    /// With a cpu for each, or one too few: weights of 5 and 1, then another of 1, on two cpus.
+    #[test]
+    fn few_count_for_what_they_weigh() {
+        let mut feasible = Feasible::weighing_few(2);
+        feasible.reserve(3);
+        let ids = [0, 1, 2].map(TaskId);
+        for (id, weight) in ids.into_iter().zip([5, 1, 1]) {
+            feasible.set_weight(id, Weight::new(weight).expect("positive"));
+        }
+        let counts = |feasible: &Feasible, id| feasible.effective(id).fraction();
+        feasible.insert(ids[0]);
+        feasible.insert(ids[1]);
+        assert!(feasible.has_cpu_for_each() && feasible.changed().is_empty());
+        assert_eq!([0, 1].map(|i| counts(&feasible, ids[i])), [(5, 1), (1, 1)]);
+        feasible.insert(ids[2]);
+        assert!(!feasible.has_cpu_for_each());
+        assert_eq!(feasible.changed(), [(ids[0], Effective::ratio(5, 1))]);
+        assert_eq!([0, 1, 2].map(|i| counts(&feasible, ids[i])), [(2, 1), (1, 1), (1, 1)]);
     }
 
     proptest! {

@@ -77,7 +77,10 @@ enum Then {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Leaving {
     Looks,
-    /// Its run is to end: it is claimed; it waits by its word; it is charged.
+    /// Its run is to end, and it is claimed: it is charged and blocked at once, or only charged.
+    Stops,
+    Waits,
+    /// Its run is to end, to wait then: it is claimed; it waits by its word; it is charged.
     Ends,
     Charges,
     /// It is claimed; it is to have this word.
@@ -168,7 +171,8 @@ enum Step {
     Wake(Id, Cpu),
     Requeue(Id),
     Sleep(Id),
-    /// What comes next with a task in hand; if `owed`, its run goes on.
+    /// What comes next with a task in hand, where it can go one way or the other: its run goes on, or not;
+    /// it is stopped at once, or not.
     Hand(Id, bool),
     Arrive(Id),
     QuantumEnds(Cpu),
@@ -299,10 +303,10 @@ impl State {
         }
     }
 
-    fn hand(&mut self, id: Id, owed: bool, flaw: Flaw) {
+    fn hand(&mut self, id: Id, choice: bool, flaw: Flaw) {
         match self.tasks[id].hand {
             Hand::None => {}
-            Hand::Looks => self.enqueue(id, owed, flaw),
+            Hand::Looks => self.enqueue(id, choice, flaw),
             Hand::Joins => {
                 self.wake(id);
                 self.tasks[id].hand = Hand::Joined;
@@ -312,11 +316,11 @@ impl State {
                 self.tasks[id].hand = Hand::Rests;
             }
             Hand::Rests => self.comes_to_rest(id, Place::Custody),
-            Hand::Leaves(then, how) => self.leave(id, then, how, flaw),
+            Hand::Leaves(then, how) => self.leave(id, then, how, choice, flaw),
         }
     }
 
-    fn leave(&mut self, id: Id, then: Then, how: Leaving, flaw: Flaw) {
+    fn leave(&mut self, id: Id, then: Then, how: Leaving, at_once: bool, flaw: Flaw) {
         let go = |state: &mut State, how| state.tasks[id].hand = Hand::Leaves(then, how);
         match how {
             Leaving::Looks => match self.tasks[id].word {
@@ -326,7 +330,8 @@ impl State {
                     if then == Then::Sleep && cpu != self.tasks[id].home {
                         self.kick(cpu, flaw);
                     }
-                    go(self, Leaving::Ends);
+                    let waits = then == Then::Rejoin(self.tasks[id].home);
+                    go(self, if waits { Leaving::Ends } else { Leaving::Stops });
                 }
                 Word::Waiting => {
                     self.claim(id, flaw);
@@ -338,22 +343,28 @@ impl State {
                 }
                 Word::Blocked | Word::Claimed => {}
             },
+            Leaving::Stops => {
+                self.charge(id);
+                if at_once {
+                    self.tasks[id].policy = Policy::Blocked;
+                }
+                go(self, if at_once { Leaving::Writes(Word::Blocked) } else { Leaving::Waits });
+            }
+            Leaving::Waits => {
+                self.tasks[id].word = Word::Waiting;
+                go(self, Leaving::Looks);
+            }
             Leaving::Ends => {
                 self.tasks[id].word = Word::Waiting;
                 go(self, Leaving::Charges);
             }
             Leaving::Charges => {
                 self.charge(id);
-                let home = self.tasks[id].home;
-                if then == Then::Rejoin(home) {
-                    self.tasks[id].hand = Hand::Rests;
-                    self.offer();
-                    // Its cpu may wait for it.
-                    if !self.tasks[id].makes_room {
-                        self.kick(home, flaw);
-                    }
-                } else {
-                    go(self, Leaving::Looks);
+                self.tasks[id].hand = Hand::Rests;
+                self.offer();
+                // Its cpu may wait for it.
+                if !self.tasks[id].makes_room {
+                    self.kick(self.tasks[id].home, flaw);
                 }
             }
             Leaving::Blocks => {
@@ -475,7 +486,7 @@ impl State {
                 self.claim(id, flaw);
                 Phase::Refuses(id, Leaving::Blocks)
             }
-            Leaving::Looks => Phase::Flushes,
+            Leaving::Looks | Leaving::Stops | Leaving::Waits => Phase::Flushes,
             Leaving::Blocks => {
                 let is_out = self.block(id, flaw);
                 Phase::Refuses(id, Leaving::Writes(if is_out { Word::Away } else { Word::Waiting }))
@@ -562,7 +573,7 @@ impl State {
             (Hand::None, Place::On(cpu)) if self.cpus[cpu].phase == Phase::Out => {
                 push(Step::Sleep(id))
             }
-            (Hand::Looks, _) => {
+            (Hand::Looks | Hand::Leaves(_, Leaving::Stops), _) => {
                 [false, true].into_iter().for_each(|owed| push(Step::Hand(id, owed)))
             }
             (Hand::Leaves(_, Leaving::Looks), _)

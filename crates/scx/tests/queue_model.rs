@@ -14,8 +14,9 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 
 const CPUS: usize = 3;
 const TASKS: usize = 3;
-const QUEUES: usize = 5;
-/// Times that a task wakes or blocks.
+const QUEUES: usize = 6;
+/// Times that a task wakes or blocks: in a test of seconds, and where a flaw is to be found.
+const FEW_CHANGES: u8 = 4;
 const CHANGES: u8 = 5;
 /// All tasks, by bit.
 const ALL: u8 = (1 << TASKS) - 1;
@@ -54,8 +55,8 @@ enum At {
     WaitsFor(QueueId),
     /// Its queue is empty, or it has none: it waits for the shares' latch.
     WantsWork,
-    /// With the shares' latch: it has yet to look at these queues, by bit, unless it has found one that can
-    /// give.
+    /// It has yet to look at these queues, by bit, unless it has found one that can give. First only for its
+    /// own queue, which is empty, and without the shares' latch; then with it.
     Searches {
         left: u8,
         found: Option<QueueId>,
@@ -139,6 +140,7 @@ enum Flaw {
 
 struct Queues {
     flaw: Flaw,
+    changes: u8,
 }
 
 /// A step of a cpu, with what it chooses.
@@ -226,7 +228,9 @@ impl State {
         match next {
             Next::Done => self.done(cpu),
             Next::Pick { idle } => {
-                self.shares = None;
+                if self.shares == Some(cpu) {
+                    self.shares = None;
+                }
                 self.cpu(cpu).idle &= !idle;
                 self.cpu(cpu).at = At::Picks;
             }
@@ -412,7 +416,7 @@ impl Queues {
             }
             (At::HoldsOwn, _) => {
                 state.queue(queue.expect("it has one")).latch = None;
-                state.cpu(cpu).at = At::WantsWork;
+                state.search(cpu, false);
             }
             (At::WaitsFor(victim), _) => {
                 state.queue(victim).latch = Some(cpu);
@@ -515,6 +519,7 @@ impl Queues {
                 state.cpu(cpu).queue = Some(new);
                 state.cpu(cpu).at = At::Refills { from, idle };
             }
+            (None, Some(_)) if state.shares != Some(cpu) => state.cpu(cpu).at = At::WantsWork,
             (None, Some(_)) => state.cpu(cpu).at = At::Leaves { idle },
             (None, None) if !idle => {
                 state.cpu(cpu).idle = true;
@@ -711,7 +716,7 @@ impl Model for Queues {
             blocked: ALL,
             waking: 0,
             shares: None,
-            changes: CHANGES,
+            changes: self.changes,
         }]
     }
 
@@ -759,16 +764,26 @@ impl Model for Queues {
     }
 }
 
-#[test]
-fn owners_thieves_and_openers_get_along() {
-    let checker = Queues { flaw: Flaw::None }.checker().spawn_bfs().join();
+fn get_along(changes: u8) {
+    let checker = Queues { flaw: Flaw::None, changes }.checker().spawn_bfs().join();
     println!("queues with latches of their own: {} states", checker.unique_state_count());
     checker.assert_properties();
 }
 
+#[test]
+fn owners_thieves_and_openers_get_along() {
+    get_along(FEW_CHANGES);
+}
+
+#[test]
+#[ignore = "long: cargo test --release -p scx_prorata --test queue_model -- --ignored --nocapture"]
+fn they_get_along_for_longer() {
+    get_along(CHANGES);
+}
+
 fn is_found_out(flaw: Flaw, property: &'static str) {
     let found = HasDiscoveries::AnyOf([property].into());
-    let checker = Queues { flaw }.checker().finish_when(found).spawn_bfs().join();
+    let checker = Queues { flaw, changes: CHANGES }.checker().finish_when(found).spawn_bfs().join();
     assert!(checker.discovery(property).is_some(), "{flaw:?} goes unnoticed");
 }
 

@@ -86,17 +86,17 @@ static void check(bool holds, const char *what)
 /* The cpu's quantum ends, its task blocks or not, and it picks. */
 static void decide(u32 cpu, bool blocks, u64 used_ns)
 {
-	u32 task = running[cpu];
+	u32 task = running[cpu], waits;
 
 	/* An idle cpu picks when it is kicked. */
 	if (task == NIL && !word_exchange(&kicked[cpu], 0))
 		return;
 	if (task != NIL && blocks) {
 		pthread_mutex_lock(&tasks[task].mutex);
-		policy_charge(task, used_ns);
+		waits = policy_stop(task, used_ns);
 		running[cpu] = NIL;
-		/* Between the two somebody may steal and pick it: then it is not ours to block. */
-		if (!policy_block(task))
+		/* Then somebody may steal and pick it: it is not ours to block. */
+		if (!waits || !policy_block(task))
 			tasks[task].life = BLOCKED;
 		pthread_mutex_unlock(&tasks[task].mutex);
 	} else if (task != NIL) {
@@ -173,6 +173,7 @@ static void check_queue(u32 id, u32 *in_queues)
 	if (k == NIL)
 		return;
 	check(OPENING(k)->set[id / 64] >> (id & 63) & 1, "an open queue is in no set");
+	check(OPENING(k)->words >> (id / 64) & 1, "nobody looks at the word of an open queue");
 	for (count = 0; count < queue->tasks; count++) {
 		check(TASK(task)->place == (id | QUEUED), "a task does not know its queue");
 		check(TASK(TASK(task)->next)->prev == task, "a ring is broken");
@@ -191,7 +192,7 @@ static void check_all(void)
 		runnable += tasks[id].life == RUNNABLE;
 		waiting += tasks[id].life == RUNNABLE && cpu_that_runs(id) == NIL;
 	}
-	for (id = 0; id < 2 * CPUS + 2 * GROUPS; id++)
+	for (id = 0; id < 3 * CPUS + 2 * GROUPS; id++)
 		check_queue(id, &in_queues);
 	check(in_queues == runnable, "tasks are in queues that are not runnable");
 	for (id = 0; id < CPUS; id++) {

@@ -36,6 +36,7 @@
 #include "reader.h"
 #include "overdue.h"
 #include "cores.h"
+#include "task_ops.h"
 
 #define CROWD_QUEUE 0
 #define CROWD_PART 16
@@ -43,8 +44,6 @@
 #define PICKS_OF_DEBTORS (2 * DEBT_QUANTA)
 
 char _license[] SEC("license") = "GPL";
-
-UEI_DEFINE(uei);
 
 static __always_inline bool begin(void)
 {
@@ -507,19 +506,7 @@ void BPF_STRUCT_OPS(prorata_disable, struct task_struct *p)
 
 s32 BPF_STRUCT_OPS(prorata_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	if (!args->fork && is_told_apart(p)) {
-		scx_bpf_error("process %d uses core scheduling: end it first", p->tgid);
-		return -EBUSY;
-	}
-	return task_begin(p, args->fork, 0);
-}
-
-void BPF_STRUCT_OPS(prorata_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
-{
-	/* It lives on: the scheduler is being unloaded. */
-	if (!unloaded_ns && !args->cancelled && !(p->flags & PF_EXITING))
-		unloaded_ns = bpf_ktime_get_ns();
-	task_end(p);
+	return refuses(p, args) ? -EBUSY : task_begin(p, args->fork, 0);
 }
 
 #define NEW(pointer, count) ({ \
@@ -572,11 +559,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 	slice_init();
 	overdue_init();
 	return 0;
-}
-
-void BPF_STRUCT_OPS(prorata_exit, struct scx_exit_info *info)
-{
-	UEI_RECORD(uei, info);
 }
 
 #include "weight_call.h"

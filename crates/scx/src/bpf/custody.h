@@ -104,6 +104,8 @@ static __always_inline void begin_run(struct slot __arena *slot, u32 cpu)
 {
 	u32 round, spin;
 
+	if (word_replace(&slot->custody, TASK_WAITING, running_on(cpu)))
+		return;
 	bpf_for(round, 0, LOCK_ROUNDS) {
 		bpf_for(spin, 0, LOCK_SPINS) {
 			if (word_replace(&slot->custody, TASK_WAITING, running_on(cpu)))
@@ -124,6 +126,25 @@ static __always_inline void end_run(struct slot __arena *slot, u32 id, bool cut_
 	word_put(&slot->custody, TASK_WAITING);
 	/* A barrier: from here on others may pick it. */
 	policy_charge(id, charged_ns);
+}
+
+/*
+ * The run of a task is over, which is out of the policy then, to have the word say `then`. False if its
+ * word is not `custody` any more, or it only waits, for whoever picks it.
+ */
+static __always_inline bool stop_run(struct slot __arena *slot, u32 id, u32 custody, u32 then)
+{
+	bool is_out;
+
+	if (!word_replace(&slot->custody, custody, CLAIMED))
+		return false;
+	is_out = !policy_stop(id, ledger_used(slot, true));
+	slot->used_ns = 0;
+	word_exchange(&slot->custody, is_out ? then : TASK_WAITING);
+	/* It has to look for another. */
+	if (!is_out)
+		scx_bpf_kick_cpu(custody_cpu(custody), SCX_KICK_IDLE);
+	return is_out;
 }
 
 /* Takes a waiting task out of the policy, to have the word say `then`. False if it was picked meanwhile. */
@@ -147,23 +168,23 @@ static __always_inline bool take_out(struct slot __arena *slot, u32 id, u32 then
 global_fn u32 withdraw(u32 id, u32 then)
 {
 	struct slot __arena *slot = &slots[id];
-	u32 round, spin, cpu = NIL;
+	u32 round, spin, custody = look_custody(id);
 
+	/* Nearly always. */
+	if (is_running(custody) && stop_run(slot, id, custody, then))
+		return custody_cpu(custody);
 	bpf_for(round, 0, LOCK_ROUNDS) {
 		bpf_for(spin, 0, LOCK_SPINS) {
-			u32 custody = look_custody(id);
-
+			custody = look_custody(id);
 			if (is_running(custody)) {
-				if (!word_replace(&slot->custody, custody, CLAIMED))
-					continue;
-				cpu = custody_cpu(custody);
-				end_run(slot, id, true, slot->since_ns);
+				if (stop_run(slot, id, custody, then))
+					return custody_cpu(custody);
 			} else if (custody == TASK_AWAY) {
 				end_away(slot);
 				word_exchange(&slot->custody, then);
-				return cpu;
+				return NIL;
 			} else if (take_out(slot, id, then)) {
-				return cpu;
+				return NIL;
 			}
 			relax();
 		}

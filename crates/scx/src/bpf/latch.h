@@ -24,6 +24,9 @@ static __always_inline void latch_take(u32 __arena *latch)
 {
 	u32 round, spin;
 
+	/* A loop costs more than what is done under a latch. */
+	if (word_replace(latch, 0, 1))
+		return;
 	bpf_for(round, 0, LOCK_ROUNDS) {
 		bpf_for(spin, 0, LOCK_SPINS) {
 			if (word_replace(latch, 0, 1))

@@ -41,10 +41,9 @@
 #include "crowd.h"
 #include "dispatch.h"
 #include "cores.h"
+#include "task_ops.h"
 
 char _license[] SEC("license") = "GPL";
-
-UEI_DEFINE(uei);
 
 /* Takes the lock. False if the scheduler is at its end. */
 static __always_inline bool begin(void)
@@ -392,19 +391,7 @@ void BPF_STRUCT_OPS(prorata_disable, struct task_struct *p)
 
 s32 BPF_STRUCT_OPS(prorata_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	if (!args->fork && is_told_apart(p)) {
-		scx_bpf_error("process %d uses core scheduling: end it first", p->tgid);
-		return -EBUSY;
-	}
-	return task_begin(p, args->fork, node_of(number_of(args->cgroup)));
-}
-
-void BPF_STRUCT_OPS(prorata_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
-{
-	/* It lives on: the scheduler is being unloaded. */
-	if (!unloaded_ns && !args->cancelled && !(p->flags & PF_EXITING))
-		unloaded_ns = bpf_ktime_get_ns();
-	task_end(p);
+	return refuses(p, args) ? -EBUSY : task_begin(p, args->fork, node_of(number_of(args->cgroup)));
 }
 
 static __always_inline void change_cpu(s32 cpu, bool comes)
@@ -488,11 +475,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 	shared->paid.first = shared->paid.last = NIL;
 	slice_init();
 	return hotplug_init();
-}
-
-void BPF_STRUCT_OPS(prorata_exit, struct scx_exit_info *info)
-{
-	UEI_RECORD(uei, info);
 }
 
 /* With the lock held. */

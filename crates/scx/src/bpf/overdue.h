@@ -3,7 +3,8 @@
  * Tasks that wait for too long, where there is no list of all who wait: a timer looks at some slots at a
  * time, and leaves who has waited rescue_ns with the cpu where it was put last, one at a time for each.
  *
- *   every 20 ms   the next 1024 slots: all 32,768 in .66 s
+ *   every 20 ms   the next 1024 slots: all 32,768 in .64 s
+ *   the rest      of these .64 s nothing, if there are fewer slots and nobody in them waited too long
  *   its cpu       at its next decision runs it for a quantum outside the policy, if it still waits
  *
  * So decisions pay one look at a word of their own.
@@ -13,11 +14,14 @@
 
 #define OVERDUE_EVERY_NS 20000000ULL
 #define OVERDUE_SLOTS 1024
+#define OVERDUE_LOOKS (MAX_TASKS / OVERDUE_SLOTS)
 
 struct overdue_timer {
 	struct bpf_timer timer;
 	/* Where it looks next. */
 	u32 next;
+	/* Somebody has been left with a cpu since it was at the first slot. */
+	u32 found;
 };
 
 struct {
@@ -36,31 +40,45 @@ static void note_slot(u32 id)
 		word_put(&slots_end, id + 1);
 }
 
-static __always_inline void look_overdue(u32 id, u64 now)
+/* True if the task of a slot has waited too long. */
+static __always_inline bool look_overdue(u32 id, u64 now)
 {
 	struct slot __arena *slot = &slots[id];
 	u64 since_ns = word_look(&slot->since_ns);
 	u32 home = word_look(&slot->home);
 
 	if (look_custody(id) != TASK_WAITING || now < since_ns || now - since_ns < rescue_ns)
-		return;
+		return false;
 	if (word_replace(&DESK(home)->overdue, 0, id + 1))
 		scx_bpf_kick_cpu(home & (MAX_CPUS - 1), SCX_KICK_IDLE);
+	return true;
+}
+
+/* How long until it looks again, and where. */
+static __always_inline u64 overdue_rest_ns(struct overdue_timer *this)
+{
+	u32 looks = this->next / OVERDUE_SLOTS, found = this->found;
+
+	this->next += OVERDUE_SLOTS;
+	if (this->next < word_look(&slots_end))
+		return OVERDUE_EVERY_NS;
+	this->next = this->found = 0;
+	return found ? OVERDUE_EVERY_NS : (OVERDUE_LOOKS - looks) * OVERDUE_EVERY_NS;
 }
 
 static int overdue_timer_fires(void *map, u32 *key, struct overdue_timer *this)
 {
-	u32 begin = this->next, i;
+	u32 begin = this->next, found = unknown_zero(begin), i;
 	u64 now = scx_bpf_now();
 
 	use_arena();
 	bpf_for(i, 0, OVERDUE_SLOTS) {
 		if (begin + i >= word_look(&slots_end))
 			break;
-		look_overdue((begin + i) & (MAX_TASKS - 1), now);
+		found |= look_overdue((begin + i) & (MAX_TASKS - 1), now);
 	}
-	this->next = begin + OVERDUE_SLOTS < word_look(&slots_end) ? begin + OVERDUE_SLOTS : 0;
-	bpf_timer_start(&this->timer, OVERDUE_EVERY_NS, 0);
+	this->found |= found;
+	bpf_timer_start(&this->timer, overdue_rest_ns(this), 0);
 	return 0;
 }
 

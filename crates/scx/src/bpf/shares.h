@@ -8,7 +8,8 @@
  *
  * Included after POLICY_MEMORY by a policy whose struct policy_task has `weight`, `class_next` and
  * `class_prev`, whose struct policy_state has what shares_state.h lists, and that says with may_serve(k)
- * whether group k has a task for one more cpu.
+ * whether group k has a task for one more cpu. While there is a cpu for each task, any cap would do: with
+ * WEIGHS_FEW all count for what they weigh then, so that fewer change when tasks come and go, else for 1.
  */
 #ifndef PRORATA_SHARES_H
 #define PRORATA_SHARES_H
@@ -18,6 +19,11 @@
 static __always_inline bool may_serve(u32 k);
 
 /* --- what tasks count for ------------------------------------------------------------------ */
+
+static __always_inline bool has_cpu_for_each(void)
+{
+	return STATE->count <= STATE->cpus;
+}
 
 static __always_inline bool exceeds(u64 weight, u64 feasible, u64 cpus)
 {
@@ -150,8 +156,8 @@ static __always_inline bool find_cap(void)
 	u64 total = STATE->load;
 	u32 infeasible = unknown_zero(total), present = STATE->class_present, i;
 
-	if (STATE->count <= STATE->cpus)
-		return set_cap(1, 1);
+	if (has_cpu_for_each())
+		return WEIGHS_FEW ? set_cap(CAP_NONE, 1) : set_cap(1, 1);
 	bpf_for(i, 0, GROUPS) {
 		u32 order = order_of(present), left = STATE->cpus - infeasible, more;
 		u32 count = STATE->class_count[order];
@@ -382,6 +388,7 @@ policy_fn u32 settle(void)
 	u64 rests = unknown_zero(STATE->count), old_of = STATE->settled_of;
 	u64 parts = cpu_parts(), of = cpu_divisor(), part;
 	s64 services = STATE->served_ns, whole;
+	bool each = WEIGHS_FEW && has_cpu_for_each();
 	u32 left = STATE->touched, i;
 
 	bpf_for(i, 0, GROUPS) {
@@ -414,8 +421,8 @@ policy_fn u32 settle(void)
 				whole * (s64)rest + (s64)proportion(rest, part, rests), old_of);
 		if (!(STATE->present >> k & 1))
 			group->service_ns = within_interval(group->service_ns);
-		group->floor = group->capped + worth / parts;
-		group->rest = worth % parts;
+		group->floor = group->capped + (each ? STATE->class_count[k] : worth / parts);
+		group->rest = each ? 0 : worth % parts;
 	}
 	STATE->settled_of = of;
 	STATE->served_ns = 0;
@@ -472,6 +479,7 @@ policy_fn u32 needy_group(void)
 /* A competing cpu was the group's for so long. */
 static __always_inline void charge_group(u32 k, s64 elapsed_ns)
 {
+	STATE->touched |= 1u << (k & (GROUPS - 1));
 	GROUP(k)->service_ns += elapsed_ns;
 	STATE->served_ns += elapsed_ns;
 }

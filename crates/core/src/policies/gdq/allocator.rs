@@ -16,6 +16,8 @@ pub(super) const GROUPS: usize = 32;
 struct Account {
     /// W_k, the weight of the feasible tasks.
     weight: u64,
+    /// How many they are.
+    feasible: usize,
     /// n_k, the number of capped tasks.
     capped: usize,
     /// Cpus that the group is always worth.
@@ -55,7 +57,10 @@ impl Allocator {
     pub(super) fn join(&mut self, k: usize, weight: Option<Weight>) {
         let account = &mut self.accounts[k];
         match weight {
-            Some(weight) => account.weight += u64::from(weight.get()),
+            Some(weight) => {
+                account.weight += u64::from(weight.get());
+                account.feasible += 1;
+            }
             None => account.capped += 1,
         }
         self.present |= 1 << k;
@@ -65,10 +70,13 @@ impl Allocator {
     pub(super) fn leave(&mut self, k: usize, weight: Option<Weight>) {
         let account = &mut self.accounts[k];
         match weight {
-            Some(weight) => account.weight -= u64::from(weight.get()),
+            Some(weight) => {
+                account.weight -= u64::from(weight.get());
+                account.feasible -= 1;
+            }
             None => account.capped -= 1,
         }
-        if account.weight == 0 && account.capped == 0 {
+        if account.feasible == 0 && account.capped == 0 {
             self.present &= !(1 << k);
         }
     }
@@ -77,27 +85,41 @@ impl Allocator {
     pub(super) fn restart(&mut self) {
         self.served_ns = 0;
         for account in &mut self.accounts {
-            *account =
-                Account { weight: account.weight, capped: account.capped, ..Account::default() };
+            let Account { weight, feasible, capped, .. } = *account;
+            *account = Account { weight, feasible, capped, ..Account::default() };
         }
     }
 
     /// Recomputes what every group is worth when a whole cpu counts for `per_cpu`. No cpu moves;
     /// every group keeps its error, and virtual time starts from 0 again. O(g).
     pub(super) fn settle(&mut self, per_cpu: Effective) {
+        let (whole_cpu, of) = per_cpu.fraction();
+        let worth = |account: &Account| {
+            let worth = i128::from(account.weight) * i128::from(of);
+            let (floor, rest) = divide(worth, u128::from(whole_cpu));
+            (usize::try_from(floor).expect("at most P"), u64::try_from(rest).expect("below Φ_f"))
+        };
+        self.settle_as(per_cpu, worth);
+    }
+
+    /// The same when there is a cpu for each task, and none counts for too much.
+    pub(super) fn settle_each(&mut self) {
+        self.settle_as(Effective::ONE, |account| (account.feasible, 0));
+    }
+
+    /// With what the feasible tasks of each group are worth: a floor and a rest.
+    fn settle_as(&mut self, per_cpu: Effective, worth: impl Fn(&Account) -> (usize, u64)) {
         let now = self.now();
         let old_of = self.per_cpu.fraction().1;
-        let (whole_cpu, of) = per_cpu.fraction();
         for (k, account) in self.accounts.iter_mut().enumerate() {
             let is_present = self.present & 1 << k != 0;
             let error_ns = account.service_ns - due_ns(now, account.rest, old_of);
             let limit_ns = i128::from(self.interval_ns);
             account.service_ns =
                 if is_present { error_ns } else { error_ns.clamp(-limit_ns, limit_ns) };
-            let worth = i128::from(account.weight) * i128::from(of);
-            let (floor, rest) = divide(worth, u128::from(whole_cpu));
-            account.floor = account.capped + usize::try_from(floor).expect("at most P");
-            account.rest = u64::try_from(rest).expect("below Φ_f");
+            let (floor, rest) = worth(account);
+            account.floor = account.capped + floor;
+            account.rest = rest;
         }
         self.per_cpu = per_cpu;
         self.served_ns = 0;

@@ -118,6 +118,7 @@ POLICY_MEMORY
 
 #define QUEUE(id) (&STATE->queues[id])
 
+#define WEIGHS_FEW false
 #include "../shares.h"
 
 /* The group has a task for one more cpu. */

@@ -5,9 +5,9 @@
  * The rules, what each lock guards and the bound are in crates/core/src/policies/gdq/distributed. When events
  * come one after the other, this file decides as that does. In short: a cpu picks from its own queue under
  * that queue's latch. At the end of a round it looks at one other queue of its group, without a latch, and
- * steals from it if it is far behind and its latch free. Once in T quanta, and when its queue is empty, it
- * takes the shares' latch: it tells them of the tasks that have woken, blocked or changed weight here since,
- * and does what MFQ says.
+ * steals from it if it is far behind and its latch free. When its queue is empty it looks for a task in its
+ * group. Once in T quanta, and when there is none, it takes the shares' latch: it tells them of the tasks
+ * that have woken, blocked or changed weight here since, and does what MFQ says.
  *
  * In the kernel it has callbacks of its own, without the one lock (apart.bpf.c). What differs from the
  * contract of policy.h, beside that all of it may be called by several cpus at a time:
@@ -18,6 +18,8 @@
  *   - policy_block and policy_remove of a waiting task return 1, and have done nothing, if it was picked
  *     meanwhile.
  *   - A task is woken, blocked or removed by one cpu at a time, and charged by one that has it.
+ *   - policy_stop(task, used) charges and blocks a task that runs, so that nobody picks it in between. If it
+ *     returns 1, the task was charged, and is still to be blocked.
  *   - policy_offer() is for who has left a task to wait otherwise, policy_occupy(cpu) for a cpu that is given
  *     something else to run.
  *
@@ -38,7 +40,7 @@
 #include "../shares_state.h"
 #include "../wide.h"
 
-#define QUEUES (2 * POLICY_CPUS + 2 * GROUPS)
+#define QUEUES (3 * POLICY_CPUS + 2 * GROUPS)
 #define SET_WORDS (QUEUES / 64)
 /* Times that somebody else may be faster. */
 #define TRIES 1024
@@ -86,6 +88,8 @@ struct queue {
 /* The queues of a group, under its latch; others look at the words of the set. */
 struct opening {
 	u32 latch;
+	/* The words of the set that are not 0. */
+	u32 words;
 	/* Where its queues resume after it had none. */
 	s64 nv;
 	u64 set[SET_WORDS];
@@ -148,6 +152,7 @@ POLICY_MEMORY
 #define OPENING(k) (&STATE->openings[(k) & (GROUPS - 1)])
 #define CPU(index) (&STATE->cpu[(index) & (POLICY_CPUS - 1)])
 
+#define WEIGHS_FEW true
 #include "../shares.h"
 
 static __always_inline bool may_serve(u32 k)
@@ -187,17 +192,43 @@ static __always_inline u32 lowest_bit(u64 bits)
 /* The first queue of a group from `start` on; NIL if there is none. */
 policy_fn u32 next_queue(u32 k, u32 start)
 {
+	struct opening __arena *opening = OPENING(k);
 	u64 mask = ~0ULL << (start & 63);
-	u32 word;
+	u32 word = start / 64, words, i;
 
-	bpf_for(word, start / 64, SET_WORDS) {
-		u64 bits = word_look(&OPENING(k)->set[word]) & mask;
+	if (word >= SET_WORDS)
+		return NIL;
+	words = word_look(&opening->words) & ~0u << word;
+	/* Nearly always all are in one word. */
+	if (words == 1u << word) {
+		u64 bits = word_look(&opening->set[word]) & mask;
 
+		return bits ? word * 64 + lowest_bit(bits) : NIL;
+	}
+	bpf_for(i, 0, SET_WORDS) {
+		u32 next = lowest_bit(words);
+		u64 bits;
+
+		if (!words)
+			break;
+		bits = word_look(&opening->set[next % SET_WORDS]);
+		if (next == word)
+			bits &= mask;
 		if (bits)
-			return word * 64 + lowest_bit(bits);
-		mask = ~0ULL;
+			return next * 64 + lowest_bit(bits);
+		words &= words - 1;
 	}
 	return NIL;
+}
+
+/* True if a group has no other queue. */
+static __always_inline bool is_alone(u32 k, u32 id)
+{
+	struct opening __arena *opening = OPENING(k);
+	u32 word = (id / 64) % SET_WORDS;
+
+	return word_look(&opening->words) == 1u << word &&
+	       word_look(&opening->set[word]) == 1ULL << (id & 63);
 }
 
 /* A stalled queue can give all its tasks away, an active one all but the one that runs. */
@@ -269,9 +300,12 @@ static __always_inline void put_closed(u32 id)
 
 static __always_inline void flip_in_set(struct opening __arena *opening, u32 id)
 {
-	u64 __arena *word = &opening->set[(id / 64) % SET_WORDS];
+	u32 word = (id / 64) % SET_WORDS;
+	u64 bits = opening->set[word] ^ 1ULL << (id & 63);
+	u32 others = opening->words & ~(1u << word);
 
-	word_put(word, word_look(word) ^ 1ULL << (id & 63));
+	word_put(&opening->set[word], bits);
+	word_put(&opening->words, bits ? others | 1u << word : others);
 }
 
 /* A new queue of a group, with or without a cpu; NIL if there are too many. */
@@ -410,21 +444,34 @@ static __always_inline void reload(struct policy_task __arena *task, u64 counts)
 
 /* --- tasks among queues ---------------------------------------------------------------------- */
 
-/* The queue in which a task is, with its latch held; NIL if it is in none. */
+/* What is left for the next attempt. */
+#define AGAIN (NIL - 1)
+
+/* The queue in which a task is, with its latch held; NIL if it is in none; AGAIN if a thief was faster. */
+static __always_inline u32 try_queue_of(u32 id)
+{
+	u32 place = word_look(&TASK(id)->place), queue = place & ~QUEUED;
+
+	if (!(place & QUEUED) || place == NIL)
+		return NIL;
+	latch_take(&QUEUE(queue)->latch);
+	if (word_look(&TASK(id)->place) == place)
+		return queue;
+	latch_release(&QUEUE(queue)->latch);
+	return AGAIN;
+}
+
+/* The same, not AGAIN. */
 policy_fn u32 lock_queue_of(u32 id)
 {
-	u32 i;
+	u32 queue = try_queue_of(id), i;
 
+	if (queue != AGAIN)
+		return queue;
 	bpf_for(i, 0, TRIES) {
-		u32 place = word_look(&TASK(id)->place), queue = place & ~QUEUED;
-
-		if (!(place & QUEUED) || place == NIL)
-			return NIL;
-		latch_take(&QUEUE(queue)->latch);
-		if (word_look(&TASK(id)->place) == place)
+		queue = try_queue_of(id);
+		if (queue != AGAIN)
 			return queue;
-		/* A thief was faster. */
-		latch_release(&QUEUE(queue)->latch);
 	}
 	policy_assert(false);
 	return NIL;
@@ -444,32 +491,41 @@ static __always_inline u32 queue_for_task(u32 id, u32 k)
 	return queue == NIL ? open_queue(k, false) : queue;
 }
 
+/* The same as `place`, but AGAIN if the queue that was found for it was closed meanwhile. */
+static __always_inline u32 try_place(u32 id, u32 to_come)
+{
+	struct policy_task __arena *task = TASK(id);
+	u64 told = word_look(&task->told);
+	u32 k = group_of_counts(told), queue_id = queue_for_task(id, k);
+	struct queue __arena *queue = QUEUE(queue_id);
+	bool stalls;
+
+	policy_assert(queue_id != NIL);
+	latch_take(&queue->latch);
+	if (queue->group != k) {
+		latch_release(&queue->latch);
+		return AGAIN;
+	}
+	word_put(&task->counts, told);
+	task->whole = queue->nv - (to_come || !queue->tasks);
+	task->part = 0;
+	put(queue_id, id, queue->current);
+	stalls = !queue->active;
+	latch_release(&queue->latch);
+	return stalls;
+}
+
 /* Queues a waiting task; its turn of this round is to come, or it has had it. Returns whether it stalls. */
 policy_fn u32 place(u32 id, u32 to_come)
 {
-	struct policy_task __arena *task = TASK(id);
-	u32 i;
+	u32 stalls = try_place(id, to_come), i;
 
-	bpf_for(i, 0, TRIES) {
-		u64 told = word_look(&task->told);
-		u32 k = group_of_counts(told), queue_id = queue_for_task(id, k);
-		struct queue __arena *queue = QUEUE(queue_id);
-		bool stalls;
-
-		policy_assert(queue_id != NIL);
-		latch_take(&queue->latch);
-		if (queue->group != k) {
-			/* It was closed meanwhile. */
-			latch_release(&queue->latch);
-			continue;
-		}
-		word_put(&task->counts, told);
-		task->whole = queue->nv - (to_come || !queue->tasks);
-		task->part = 0;
-		put(queue_id, id, queue->current);
-		stalls = !queue->active;
-		latch_release(&queue->latch);
+	if (stalls != AGAIN)
 		return stalls;
+	bpf_for(i, 0, TRIES) {
+		stalls = try_place(id, to_come);
+		if (stalls != AGAIN)
+			return stalls;
 	}
 	policy_assert(false);
 	return 0;
@@ -808,6 +864,11 @@ static __always_inline u32 end_round(struct gdq_cpu __arena *cpu, u32 queue_id, 
 	u32 donor = cpu->victim, stolen;
 
 	cpu->victim = NIL;
+	if (donor == NIL && is_alone(queue->group, queue_id)) {
+		cpu->look_next = queue_id + 1;
+		word_put(&queue->nv, queue->nv + 1);
+		return id;
+	}
 	if (donor == NIL) {
 		donor = next_queue(queue->group, cpu->look_next);
 		if (donor == NIL)
@@ -897,12 +958,16 @@ policy_fn u32 adopt_anywhere(u32 index)
 	return false;
 }
 
-/* A task of the own group for a cpu whose queue is empty. False if none is to be had. */
+/* A task of its group for a cpu whose queue is empty. False if none is to be had, or it has no queue. */
 policy_fn u32 refill_own(u32 index)
 {
 	struct gdq_cpu __arena *cpu = CPU(index);
 	u32 k = word_look(&QUEUE(cpu->queue)->group), i;
 
+	if (cpu->queue == NIL)
+		return false;
+	if (is_alone(k, cpu->queue))
+		return word_look(&QUEUE(cpu->queue)->tasks) != 0;
 	bpf_for(i, 0, TRIES) {
 		u32 id = find_queue(k, STALLED), old = cpu->queue;
 
@@ -931,9 +996,15 @@ static __always_inline u32 find_work(u32 index)
 	bool found;
 
 	bpf_for(i, 0, TRIES) {
+		if (refill_own(index)) {
+			id = pick_own(index);
+			if (id != NIL)
+				return id;
+			continue;
+		}
 		latch_take(&STATE->shares_latch);
 		tell_shares(index);
-		found = cpu->queue != NIL && refill_own(index);
+		found = refill_own(index);
 		if (!found) {
 			if (cpu->queue != NIL)
 				leave_queue(cpu, index);
@@ -1014,12 +1085,12 @@ policy_fn u32 policy_init(u32 cpus)
 	STATE->cpus = cpus;
 	STATE->interval_ns = quantum_ns() * policy_option(GDQ_T);
 	STATE->delta = policy_option(GDQ_DELTA);
-	STATE->touched = ~0u;
-	STATE->cap_feasible = STATE->cap_cpus = 1;
+	STATE->cap_feasible = CAP_NONE;
+	STATE->cap_cpus = 1;
 	STATE->settled_of = 1;
 	bpf_for(i, 0, GROUPS)
 		OPENING(i)->nv = 1;
-	bpf_for(i, 0, 2 * cpus + 2 * GROUPS) {
+	bpf_for(i, 0, 3 * cpus + 2 * GROUPS) {
 		QUEUE(i)->group = NIL;
 		put_closed(i);
 	}
@@ -1060,32 +1131,43 @@ policy_fn u32 policy_wake(u32 id)
 	return 0;
 }
 
+/* A task is out of its queue, whose latch is held, and blocked. */
+static __always_inline void block_in(u32 queue_id, u32 id)
+{
+	struct queue __arena *queue = QUEUE(queue_id);
+	bool done;
+
+	take(queue, id);
+	word_exchange(&TASK(id)->state, GDQ_BLOCKED);
+	done = !queue->tasks && !queue->active;
+	latch_release(&queue->latch);
+	if (done)
+		close_if_done(queue_id);
+	note_task(id);
+}
+
 policy_fn u32 policy_block(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
-	u32 queue_id = NIL, i;
-	struct queue __arena *queue;
+	u32 queue_id = lock_queue_of(id), i;
 
-	bpf_for(i, 0, LOCK_SPINS) {
-		if (word_look(&task->state) == GDQ_RUNNING)
-			return 1;
-		queue_id = lock_queue_of(id);
-		if (queue_id != NIL)
-			break;
-		/* Somebody is about to put it where it belongs. */
-		relax();
+	if (queue_id == NIL) {
+		bpf_for(i, 0, LOCK_SPINS) {
+			if (word_look(&task->state) == GDQ_RUNNING)
+				return 1;
+			queue_id = lock_queue_of(id);
+			if (queue_id != NIL)
+				break;
+			/* Somebody is about to put it where it belongs. */
+			relax();
+		}
 	}
 	policy_assert(queue_id != NIL);
-	queue = QUEUE(queue_id);
 	if (word_look(&task->state) == GDQ_RUNNING) {
-		latch_release(&queue->latch);
+		latch_release(&QUEUE(queue_id)->latch);
 		return 1;
 	}
-	take(queue, id);
-	word_exchange(&task->state, GDQ_BLOCKED);
-	latch_release(&queue->latch);
-	close_if_done(queue_id);
-	note_task(id);
+	block_in(queue_id, id);
 	return 0;
 }
 
@@ -1122,20 +1204,44 @@ policy_fn u32 refund(u32 id)
 	return 0;
 }
 
+/* Notes what a task has not used of its quantum. True if that makes a quantum. */
+static __always_inline bool note_unused(struct policy_task __arena *task, u64 used_ns)
+{
+	task->credit_ns += quantum_ns() - used_ns;
+	if (task->credit_ns < quantum_ns())
+		return false;
+	task->credit_ns -= quantum_ns();
+	return true;
+}
+
 policy_fn u32 policy_charge(u32 id, u64 used_ns)
 {
 	struct policy_task __arena *task = TASK(id);
-	bool whole;
+	bool whole = note_unused(task, used_ns);
 
-	task->credit_ns += quantum_ns() - used_ns;
-	whole = task->credit_ns >= quantum_ns();
-	if (whole)
-		task->credit_ns -= quantum_ns();
 	/* From here on others may take it, and whoever tells it something finds that it waits. */
 	word_exchange(&task->state, GDQ_WAITING);
 	heed_if_told(id);
 	if (whole)
 		refund(id);
+	return 0;
+}
+
+/* policy_charge and policy_block. Returns 1 if it only was charged, and waits. */
+policy_fn u32 policy_stop(u32 id, u64 used_ns)
+{
+	struct policy_task __arena *task = TASK(id);
+	u32 queue;
+
+	if (word_look(&task->counts) != word_look(&task->told)) {
+		policy_charge(id, used_ns);
+		return 1;
+	}
+	queue = lock_queue_of(id);
+	policy_assert(queue != NIL);
+	/* A quantum that is given back would be forgotten. */
+	note_unused(task, used_ns);
+	block_in(queue, id);
 	return 0;
 }
 

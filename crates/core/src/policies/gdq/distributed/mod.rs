@@ -13,7 +13,7 @@
 //! | a cpu: its clock, statistics, the changes that it has noted | none | that cpu                           |
 //! | a queue and its tasks         | the queue's         | its cpu at each pick; who wakes or blocks a task of it; a thief, if it is free |
 //! | the set of a group's queues   | the group's         | who opens or closes a queue: the *opener*          |
-//! | shares: the weights of the runnable tasks, the cap, the accounts of MFQ | the shares' | each cpu at its look around, once in T quanta, and when its queue is empty |
+//! | shares: the weights of the runnable tasks, the cap, the accounts of MFQ | the shares' | each cpu at its look around, once in T quanta, and when its group has nothing for it |
 //!
 //! *Own queue*: a cpu picks from its own under that queue's lock, which nobody else wants most of the time.
 //!
@@ -24,7 +24,13 @@
 //!
 //! *Opener*: a cpu that comes to a group, since its look around sends it or its own queue is empty, takes a
 //! stalled queue, or opens one with a task of the queue that is furthest behind. It has searched all queues
-//! of the group for that. So has a cpu before it idles, in all groups: it idles only if no task waits.
+//! of the group for that. So has a cpu before it idles, in all groups: it idles only if no task waits. A cpu
+//! whose queue is empty looks in its own group first, and needs no other lock than the queues' for that: for
+//! a moment it has two queues, so that there are 3P of them, and two for each group.
+//!
+//! *Few*: while there is a cpu for each task that the shares know, groups are worth a cpu for each task, and
+//! tasks count for what they weigh. (For GDQ they all weigh 1 then. Two tasks on one cpu that wake each other
+//! would go from group to group with each switch: in the kernel that was two thirds of what it costs.)
 //!
 //! *Shares* are written at looks only. Who wakes, blocks or weighs another weight is noted by the cpu where
 //! that happens (here, where calls do not say where: by the cpu that was heard of last) and told to
@@ -167,9 +173,9 @@ impl Distributed {
             interval_ns,
             tasks: Vec::new(),
             cpus: (0..setup.cpus).map(cpu).collect(),
-            queues: Queues::new(2 * setup.cpus + 2 * GROUPS, delta),
+            queues: Queues::new(3 * setup.cpus + 2 * GROUPS, delta),
             noted: Links::default(),
-            feasible: Feasible::new(setup.cpus),
+            feasible: Feasible::weighing_few(setup.cpus),
             allocator: Allocator::new(interval_ns),
             is_wanted: false,
             acting: 0,
@@ -193,7 +199,12 @@ impl Distributed {
             self.noted.remove(&mut self.cpus[cpu].noted, task);
             is_changed |= self.tell_of(task);
         }
-        if is_changed {
+        if !is_changed {
+            return;
+        }
+        if self.feasible.has_cpu_for_each() {
+            self.allocator.settle_each();
+        } else {
             self.allocator.settle(self.feasible.per_cpu());
         }
     }
@@ -363,24 +374,36 @@ impl Distributed {
         self.queues.close_if_done(queue);
     }
 
+    /// The queue of `cpu`, with a task in it: its own, a stalled one of its group, or its own again with a
+    /// task of another.
+    fn refill_own(&mut self, cpu: CpuId) -> Option<QueueId> {
+        let queue = self.cpus[cpu].queue?;
+        let k = self.queues.group(queue);
+        if !self.queues.is_empty(queue) {
+            return Some(queue);
+        }
+        if let Some(stalled) = self.queues.stalled(k) {
+            self.abandon(queue);
+            self.adopt(cpu, (stalled, None));
+            return Some(stalled);
+        }
+        let donor = self.queues.donor(k)?;
+        self.queues.refill(queue, donor);
+        self.cpus[cpu].looks.victim = Some(donor);
+        Some(queue)
+    }
+
     /// The queue of `cpu`, which has none or an empty one, with a task in it; `None` if no task waits.
     fn find_work(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<QueueId> {
+        if let Some(queue) = self.refill_own(cpu) {
+            return Some(queue);
+        }
         self.tell_shares(cpu);
+        if let Some(queue) = self.refill_own(cpu) {
+            return Some(queue);
+        }
         if let Some(queue) = self.cpus[cpu].queue {
             let k = self.queues.group(queue);
-            if !self.queues.is_empty(queue) {
-                return Some(queue);
-            }
-            if let Some(stalled) = self.queues.stalled(k) {
-                self.abandon(queue);
-                self.adopt(cpu, (stalled, None));
-                return Some(stalled);
-            }
-            if let Some(donor) = self.queues.donor(k) {
-                self.queues.refill(queue, donor);
-                self.cpus[cpu].looks.victim = Some(donor);
-                return Some(queue);
-            }
             self.abandon(queue);
             let Cpu { dedicated, since_ns, .. } = self.cpus[cpu];
             self.cpus[cpu].queue = None;
@@ -466,6 +489,32 @@ impl Policy for Distributed {
         }
         if used_ns < self.quantum_ns {
             self.give_credit(task, self.quantum_ns - used_ns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two tasks of one weight that wake each other are in one group, whether the shares know one or both.
+    #[test]
+    fn a_pair_that_wakes_each_other_stays_in_one_queue() {
+        const QUANTUM_NS: Nanos = 1000;
+        let mut policy = Distributed::new(&Setup::new(1, QUANTUM_NS), 2, DEFAULT_DELTA);
+        let (mut runs, mut sleeps) = (TaskId(0), TaskId(1));
+        let weight = Weight::new(1024).expect("it is positive");
+        [runs, sleeps].into_iter().for_each(|task| policy.add(task, weight));
+        policy.wake(runs, 0);
+        assert_eq!(policy.pick(0, 0), Some(runs));
+        let queue = policy.cpus[0].queue;
+        for now_ns in (1..100).map(|turn| turn * QUANTUM_NS / 3) {
+            policy.wake(sleeps, now_ns);
+            policy.charge(runs, QUANTUM_NS / 3, now_ns);
+            policy.block(runs, now_ns);
+            assert_eq!(policy.pick(0, now_ns), Some(sleeps));
+            assert_eq!(policy.cpus[0].queue, queue);
+            core::mem::swap(&mut runs, &mut sleeps);
         }
     }
 }

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What main.bpf.c and apart.bpf.c do alike when a task comes or ends, and when the scheduler does.
+ *
+ *   a task uses core scheduling while the scheduler loads   refused: it does not load
+ *   a task ends, or is given back while it lives             its slot is free; the scheduler is being unloaded
+ */
+#ifndef PRORATA_TASK_OPS_H
+#define PRORATA_TASK_OPS_H
+
+UEI_DEFINE(uei);
+
+/* True if a task that there was before us cannot be had. */
+static __always_inline bool refuses(struct task_struct *p, struct scx_init_task_args *args)
+{
+	if (args->fork || !is_told_apart(p))
+		return false;
+	scx_bpf_error("process %d uses core scheduling: end it first", p->tgid);
+	return true;
+}
+
+void BPF_STRUCT_OPS(prorata_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	/* It lives on: the scheduler is being unloaded. */
+	if (!unloaded_ns && !args->cancelled && !(p->flags & PF_EXITING))
+		unloaded_ns = bpf_ktime_get_ns();
+	task_end(p);
+}
+
+void BPF_STRUCT_OPS(prorata_exit, struct scx_exit_info *info)
+{
+	UEI_RECORD(uei, info);
+}
+
+#endif
