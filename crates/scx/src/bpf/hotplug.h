@@ -77,6 +77,8 @@ static __always_inline void leave_running(struct slot __arena *slot, u32 id, str
 	if (slot->home != slot->cpu && is_in_use(slot->cpu))
 		set_idle(slot->cpu, true);
 	slot->state = TASK_AWAY;
+	/* When that is over it waits for the policy, as all who were away. */
+	slot->aside = false;
 	begin_away(slot);
 }
 

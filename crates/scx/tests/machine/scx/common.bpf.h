@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * As much of the kernel as scx_prorata's callbacks call, for a machine that is simulated in one process
- * (scaling.c): what stands here are declarations and what does nothing; the machine defines the rest.
+ * (scaling.c, cpus.c): what stands here are declarations and what does nothing; the machine defines the rest.
  *
- * There are no cgroups but the root, no task is bound to cpus, and no timer fires.
+ * There are no cgroups but the root, and no timer fires. Only with -DMACHINE_HAS_MASKS tasks are bound to
+ * cpus, and these come and go.
  */
 #ifndef MACHINE_COMMON_BPF_H
 #define MACHINE_COMMON_BPF_H
@@ -11,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* The types come from policy.h. */
 #define __VMLINUX_H__
@@ -47,12 +49,22 @@ typedef int64_t s64;
 #define bpf_core_field_offset(...) 0
 #define bpf_core_enum_value(...) 0
 #define bpf_core_read(...) ((void)0)
+#ifdef MACHINE_HAS_MASKS
+#define bpf_probe_read_kernel(to, bytes, from) memcpy(to, from, bytes)
+#else
 #define bpf_probe_read_kernel(...) ((void)0)
+#endif
 
 /* --- the kernel's structures, as far as we look at them ---------------------------------------- */
 
 struct cgroup;
 struct cpumask;
+
+#ifdef MACHINE_HAS_MASKS
+struct cpumask {
+	u64 words[8];
+};
+#endif
 
 struct task_struct {
 	s32 pid, tgid;
@@ -70,6 +82,9 @@ struct task_struct {
 		u64 dsq_vtime, slice;
 	} scx;
 	const struct cpumask *cpus_ptr;
+#ifdef MACHINE_HAS_MASKS
+	struct cpumask cpus_mask;
+#endif
 	struct task_struct *group_leader, *real_parent;
 	/* What a map keeps with the task. */
 	u64 storage;
@@ -122,6 +137,7 @@ enum {
 #define SCX_TASK_QUEUED 1u
 #define SCX_DEQ_SLEEP 1ULL
 #define SCX_ENQ_WAKEUP 1ULL
+#define SCX_ENQ_LAST (1ULL << 41)
 #define SCX_ENQ_HEAD (1ULL << 4)
 #define SCX_ENQ_PREEMPT (1ULL << 32)
 #define SCX_ENQ_REENQ (1ULL << 40)
@@ -142,6 +158,12 @@ struct task_struct *bpf_get_current_task_btf(void);
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle);
 void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice_ns, u64 flags);
 void scx_bpf_kick_cpu(s32 cpu, u64 flags);
+#ifdef MACHINE_HAS_MASKS
+void scx_bpf_dispatch_cancel(void);
+struct cpumask *scx_bpf_get_online_cpumask(void);
+bool bpf_cpumask_subset(const struct cpumask *part, const struct cpumask *whole);
+bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask);
+#endif
 void machine_broken(const char *why, ...);
 /* Memory of maps and arenas: zero, and the same for the same map. */
 void *machine_pages(u64 pages);
@@ -160,11 +182,13 @@ void *machine_map(void *map, u64 entries, u64 bytes, u64 key);
 #define scx_bpf_create_dsq(dsq, node) ((void)(dsq), 0)
 #define scx_bpf_dsq_nr_queued(dsq) ((void)(dsq), 0)
 #define scx_bpf_dsq_move_to_local(dsq, flags) ((void)(dsq), false)
+#define scx_bpf_put_cpumask(mask) ((void)(mask))
+#ifndef MACHINE_HAS_MASKS
 #define scx_bpf_dispatch_cancel() machine_broken("no task is bound to cpus")
 #define scx_bpf_get_online_cpumask() NULL
-#define scx_bpf_put_cpumask(mask) ((void)(mask))
 #define bpf_cpumask_subset(part, whole) ((void)(part), (void)(whole), true)
 #define bpf_cpumask_test_cpu(cpu, mask) ((void)(cpu), (void)(mask), true)
+#endif
 #define bpf_task_acquire(p) (p)
 #define bpf_task_release(p) ((void)(p))
 #define bpf_task_from_pid(pid) ((void)(pid), (struct task_struct *)NULL)

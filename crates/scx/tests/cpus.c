@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * scx_prorata's callbacks on a machine whose cpus come and go, with tasks that may not run everywhere.
+ *
+ *   cpus SLEEPERS CPUS TASKS STEPS SEED
+ *
+ * Each step is random: some time passes, and a cpu looks for something to run, a task wakes, sleeps, ends, is
+ * bound to other cpus or has another weight, or a cpu comes or goes. Prints what the policy was told and what
+ * it decided, in the words of `scx_prorata --record`. That no task is put where it must not run, and that
+ * none waits for long, is looked at here.
+ *
+ * Everything happens in one thread, one callback after the other: how cpus meet between two of them is
+ * tests/transit_model.rs's matter.
+ */
+#include <inttypes.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <scx/common.bpf.h>
+
+/* What is constant for a BPF program is set by its loader: by us. */
+#define const
+
+#include "../src/bpf/policy.h"
+#include "random.h"
+#include "../src/bpf/main.bpf.c"
+#undef const
+
+/* --- the machine ----------------------------------------------------------------------------- */
+
+#define CPUS 16
+#define TASKS 64
+#define MAPS 8
+/* Bits of all cpus, whether they are there or not. */
+#define ALL ((1ULL << machine.cpus) - 1)
+/* What a callback may hand to cpus. */
+#define HANDED 16
+/* Tries of a cpu to find something to run, as the kernel has it. */
+#define TRIES 32
+/* Above the rescue time and what is owed then. */
+#define LONGEST_WAIT_NS 3000000000ULL
+#define RESCUE_NS 200000000ULL
+
+enum whereabouts { ASLEEP, IN_CUSTODY, LOCAL, CURRENT };
+
+struct machine_task {
+	struct task_struct p;
+	enum whereabouts place;
+	/* Since when it waits. */
+	u64 since_ns;
+	/* Its place in a cpu's local queue. */
+	u64 order;
+};
+
+struct handed {
+	struct machine_task *task;
+	u32 cpu;
+	u64 slice_ns;
+};
+
+static struct {
+	u64 now_ns, random, order;
+	u32 cpus, cpu, tasks, pids, handed_count;
+	struct cpumask online;
+	struct machine_task *current[CPUS];
+	bool kicked[CPUS];
+	struct machine_task task[TASKS];
+	struct handed handed[HANDED];
+} machine;
+
+void machine_broken(const char *why, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, why);
+	vfprintf(stderr, why, arguments);
+	va_end(arguments);
+	fprintf(stderr, "\n");
+	abort();
+}
+
+void *machine_pages(u64 pages)
+{
+	return calloc(pages, 4096);
+}
+
+void *machine_map(void *map, u64 entries, u64 bytes, u64 key)
+{
+	static struct {
+		void *map, *memory;
+	} maps[MAPS];
+	u32 i;
+
+	for (i = 0; i < MAPS; i++) {
+		if (!maps[i].map) {
+			maps[i].map = map;
+			maps[i].memory = calloc(entries, bytes);
+		}
+		if (maps[i].map == map)
+			return (char *)maps[i].memory + key % entries * bytes;
+	}
+	machine_broken("too many maps");
+	return NULL;
+}
+
+u32 this_cpu(void)
+{
+	return machine.cpu;
+}
+
+u64 scx_bpf_now(void)
+{
+	return machine.now_ns;
+}
+
+struct task_struct *bpf_get_current_task_btf(void)
+{
+	static struct task_struct idle;
+	struct machine_task *current = machine.current[machine.cpu];
+
+	return current ? &current->p : &idle;
+}
+
+bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask)
+{
+	return mask->words[cpu / 64] >> (cpu & 63) & 1;
+}
+
+bool bpf_cpumask_subset(const struct cpumask *part, const struct cpumask *whole)
+{
+	return !(part->words[0] & ~whole->words[0]);
+}
+
+struct cpumask *scx_bpf_get_online_cpumask(void)
+{
+	return &machine.online;
+}
+
+static u32 below(u32 limit)
+{
+	return random_next(&machine.random) % limit;
+}
+
+static bool is_up(u32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, &machine.online);
+}
+
+static bool may_run(const struct machine_task *task, u32 cpu)
+{
+	return is_up(cpu) && bpf_cpumask_test_cpu(cpu, &task->p.cpus_mask);
+}
+
+/* A cpu for a task that cannot stay where it is. */
+static u32 fallback(const struct machine_task *task)
+{
+	u32 first = below(machine.cpus), i;
+
+	if (may_run(task, task->p.cpu))
+		return task->p.cpu;
+	for (i = 0; i < machine.cpus; i++) {
+		if (may_run(task, (first + i) % machine.cpus))
+			return (first + i) % machine.cpus;
+	}
+	machine_broken("task %d may run nowhere", task->p.pid);
+	return 0;
+}
+
+s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle)
+{
+	u32 i;
+
+	(void)wake_flags;
+	for (i = 0; i < machine.cpus; i++) {
+		u32 cpu = (prev_cpu + i) % machine.cpus;
+
+		*is_idle = may_run((struct machine_task *)p, cpu) && !machine.current[cpu];
+		if (*is_idle)
+			return cpu;
+	}
+	return prev_cpu;
+}
+
+void scx_bpf_kick_cpu(s32 cpu, u64 flags)
+{
+	if (!is_up(cpu) || (flags & SCX_KICK_IDLE && machine.current[cpu]))
+		return;
+	if (flags & SCX_KICK_PREEMPT && machine.current[cpu])
+		machine.current[cpu]->p.scx.slice = 0;
+	machine.kicked[cpu] = true;
+}
+
+void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice_ns, u64 flags)
+{
+	u32 cpu = (dsq & SCX_DSQ_LOCAL_ON) == SCX_DSQ_LOCAL_ON ? (u32)dsq : NIL;
+
+	(void)flags;
+	if (dsq == SCX_DSQ_GLOBAL || dsq == CROWD_QUEUE)
+		machine_broken("task %d runs beside the policy", p->pid);
+	if (machine.handed_count == HANDED)
+		machine_broken("cpus are sent too many tasks");
+	machine.handed[machine.handed_count++] =
+		(struct handed) { (struct machine_task *)p, cpu, slice_ns };
+}
+
+void scx_bpf_dispatch_cancel(void)
+{
+	machine.handed_count--;
+}
+
+/* The tasks that the callback handed to cpus go there; those that were not in its custody do not. */
+static bool hand_over(u32 own)
+{
+	bool any = machine.handed_count;
+	u32 i;
+
+	for (i = 0; i < machine.handed_count; i++) {
+		struct handed *it = &machine.handed[i];
+		u32 cpu = it->cpu == NIL ? own : it->cpu;
+
+		if (it->task->place != IN_CUSTODY)
+			continue;
+		if (is_up(cpu) && cpu != it->task->p.cpu && !may_run(it->task, cpu))
+			machine_broken("task %d must not run on cpu %u", it->task->p.pid, cpu);
+		if (!is_up(cpu))
+			cpu = fallback(it->task);
+		it->task->place = LOCAL;
+		it->task->order = machine.order++;
+		it->task->p.cpu = cpu;
+		it->task->p.scx.slice = it->slice_ns;
+		machine.kicked[cpu] |= cpu != own || !machine.current[cpu];
+	}
+	machine.handed_count = 0;
+	return any;
+}
+
+static void act_on(u32 cpu)
+{
+	machine.cpu = cpu;
+}
+
+static void hand_back(struct machine_task *task, u64 flags)
+{
+	task->place = IN_CUSTODY;
+	task->since_ns = machine.now_ns;
+	prorata_enqueue(&task->p, flags);
+	hand_over(task->p.cpu);
+	machine.kicked[task->p.cpu] |= !machine.current[task->p.cpu];
+}
+
+/* A task that runs nowhere is to run on a cpu of its own. */
+static void migrate(struct machine_task *task)
+{
+	task->p.cpu = fallback(task);
+	hand_back(task, 0);
+}
+
+static struct machine_task *next_local(u32 cpu)
+{
+	struct machine_task *first = NULL;
+	u32 i;
+
+	for (i = 0; i < machine.tasks; i++) {
+		struct machine_task *task = &machine.task[i];
+
+		if (task->place == LOCAL && task->p.cpu == cpu && (!first || task->order < first->order))
+			first = task;
+	}
+	return first;
+}
+
+/* What runs on a cpu has run until now. */
+static void run_until_now(struct machine_task *task)
+{
+	u64 ran_ns = machine.now_ns - task->p.se.exec_start;
+
+	task->p.se.sum_exec_runtime += ran_ns;
+	task->p.se.exec_start = machine.now_ns;
+	task->p.scx.slice -= ran_ns < task->p.scx.slice ? ran_ns : task->p.scx.slice;
+}
+
+static void run(u32 cpu, struct machine_task *task)
+{
+	if (!may_run(task, cpu))
+		machine_broken("task %d runs on cpu %u", task->p.pid, cpu);
+	task->place = CURRENT;
+	task->p.cpu = cpu;
+	task->p.se.exec_start = machine.now_ns;
+	machine.current[cpu] = task;
+}
+
+/* The task that ran makes room for another, if there is one. */
+static void make_way(struct machine_task *task, bool is_last)
+{
+	if (task->p.scx.slice) {
+		task->place = LOCAL;
+		task->order = 0;
+	} else {
+		hand_back(task, is_last ? SCX_ENQ_LAST : 0);
+	}
+}
+
+static void fall_asleep(struct machine_task *task)
+{
+	task->place = ASLEEP;
+	task->p.scx.flags &= ~SCX_TASK_QUEUED;
+	prorata_quiescent(&task->p, SCX_DEQ_SLEEP);
+}
+
+/* As the kernel's __schedule() for tasks of sched_ext. */
+static void schedule(u32 cpu, bool sleeps)
+{
+	struct machine_task *prev = machine.current[cpu];
+	bool stays;
+	u32 i;
+
+	act_on(cpu);
+	machine.kicked[cpu] = false;
+	if (prev) {
+		run_until_now(prev);
+		if (sleeps)
+			fall_asleep(prev);
+	}
+	stays = prev && !sleeps;
+	for (i = 0; i < TRIES && !next_local(cpu) && !(stays && prev->p.scx.slice); i++) {
+		prorata_dispatch(cpu, prev ? &prev->p : NULL);
+		if (!hand_over(cpu))
+			break;
+	}
+	if (stays && !next_local(cpu) && prev->p.scx.slice)
+		return;
+	machine.current[cpu] = NULL;
+	if (stays)
+		make_way(prev, !next_local(cpu));
+	if (next_local(cpu))
+		run(cpu, next_local(cpu));
+}
+
+static void follow_kicks(void)
+{
+	u32 cpu, i;
+
+	for (i = 0; i < 4; i++) {
+		for (cpu = 0; cpu < machine.cpus; cpu++) {
+			if (machine.kicked[cpu] && is_up(cpu))
+				schedule(cpu, false);
+		}
+	}
+}
+
+/* --- what happens ---------------------------------------------------------------------------- */
+
+static void wake(struct machine_task *task)
+{
+	act_on(task->p.cpu);
+	task->p.cpu = prorata_select_cpu(&task->p, task->p.cpu, 0);
+	task->p.cpu = fallback(task);
+	task->p.scx.flags |= SCX_TASK_QUEUED;
+	hand_back(task, SCX_ENQ_WAKEUP);
+}
+
+static void set_mask(struct machine_task *task, u64 mask)
+{
+	enum whereabouts place = task->place;
+	u32 cpu = task->p.cpu;
+
+	if (!(mask & machine.online.words[0]))
+		mask = ALL;
+	act_on(cpu);
+	if (place == CURRENT)
+		run_until_now(task);
+	if (place != ASLEEP)
+		prorata_quiescent(&task->p, 0);
+	task->p.cpus_mask.words[0] = mask;
+	task->p.nr_cpus_allowed = __builtin_popcountll(mask);
+	prorata_set_cpumask(&task->p, &task->p.cpus_mask);
+	if (place == LOCAL || place == IN_CUSTODY)
+		hand_back(task, 0);
+	if (place == ASLEEP || may_run(task, task->p.cpu))
+		return;
+	if (place == CURRENT) {
+		machine.current[cpu] = NULL;
+		machine.kicked[cpu] = true;
+	}
+	migrate(task);
+}
+
+static void change_mask(struct machine_task *task)
+{
+	switch (below(4)) {
+	case 0: set_mask(task, ALL); break;
+	case 1: set_mask(task, random_next(&machine.random) & ALL); break;
+	default: set_mask(task, 1ULL << below(machine.cpus)); break;
+	}
+}
+
+static void change_nice(struct machine_task *task)
+{
+	task->p.static_prio = PRIO_OF_NICE_MIN + below(NICE_LEVELS);
+	act_on(task->p.cpu);
+	prorata_set_weight(&task->p, 0);
+}
+
+static void begin_task(struct machine_task *task)
+{
+	struct scx_init_task_args args = {};
+
+	memset(task, 0, sizeof(*task));
+	task->p.pid = task->p.tgid = ++machine.pids;
+	task->p.static_prio = PRIO_OF_NICE_MIN + below(NICE_LEVELS);
+	task->p.cpus_mask.words[0] = ALL;
+	task->p.cpus_ptr = &task->p.cpus_mask;
+	task->p.nr_cpus_allowed = machine.cpus;
+	task->p.cpu = fallback(task);
+	act_on(task->p.cpu);
+	if (prorata_init_task(&task->p, &args))
+		machine_broken("a task cannot be made");
+	prorata_enable(&task->p);
+}
+
+/* A task that sleeps ends, and another begins. */
+static void replace_task(struct machine_task *task)
+{
+	struct scx_exit_task_args args = {};
+
+	act_on(task->p.cpu);
+	prorata_disable(&task->p);
+	task->p.flags |= PF_EXITING;
+	prorata_exit_task(&task->p, &args);
+	begin_task(task);
+}
+
+static void go_down(u32 cpu)
+{
+	u64 online = machine.online.words[0] & ~(1ULL << cpu);
+	u32 i;
+
+	if (!online)
+		return;
+	act_on(ilog2(online));
+	machine.online.words[0] = online;
+	prorata_cpu_offline(cpu);
+	machine.kicked[cpu] = false;
+	machine.current[cpu] = NULL;
+	for (i = 0; i < machine.tasks; i++) {
+		struct machine_task *task = &machine.task[i];
+		bool is_there = task->p.cpu == cpu && (task->place == CURRENT || task->place == LOCAL);
+
+		if (task->place == CURRENT && is_there)
+			run_until_now(task);
+		/* The kernel gives it others when none is left. */
+		if (!(task->p.cpus_mask.words[0] & online))
+			set_mask(task, 0);
+		else if (is_there)
+			migrate(task);
+	}
+}
+
+static void come_up(u32 cpu)
+{
+	machine.online.words[0] |= 1ULL << cpu;
+	act_on(cpu);
+	prorata_cpu_online(cpu);
+	machine.kicked[cpu] = true;
+}
+
+static void look_at_waits(void)
+{
+	u32 i;
+
+	for (i = 0; i < machine.tasks; i++) {
+		const struct machine_task *task = &machine.task[i];
+
+		if (task->place == IN_CUSTODY && machine.now_ns - task->since_ns > LONGEST_WAIT_NS)
+			machine_broken("task %d waits and waits", task->p.pid);
+	}
+}
+
+static void step(void)
+{
+	struct machine_task *task = &machine.task[below(machine.tasks)];
+	u32 cpu = below(machine.cpus);
+
+	machine.now_ns += random_next(&machine.random) % (2 * quantum / machine.cpus);
+	switch (below(64)) {
+	case 0: is_up(cpu) ? go_down(cpu) : come_up(cpu); break;
+	case 1: change_mask(task); break;
+	case 2: change_nice(task); break;
+	case 3:
+		if (task->place == ASLEEP)
+			replace_task(task);
+		break;
+	case 4 ... 9:
+		if (task->place == ASLEEP)
+			wake(task);
+		break;
+	case 10 ... 12:
+		if (is_up(cpu))
+			schedule(cpu, true);
+		break;
+	default:
+		if (is_up(cpu))
+			schedule(cpu, false);
+	}
+	if (below(8))
+		follow_kicks();
+	look_at_waits();
+}
+
+/* --- what the policy saw --------------------------------------------------------------------- */
+
+static void print_number(const char *verb, u64 now_ns, u32 number)
+{
+	if (number == NIL || number == (u16)NIL)
+		printf("%" PRIu64 " %s -\n", now_ns, verb);
+	else
+		printf("%" PRIu64 " %s %u\n", now_ns, verb, number);
+}
+
+static void print_event(const struct event *it)
+{
+	u64 now = it->now_ns;
+
+	switch (it->kind) {
+	case EVENT_ADD: printf("%" PRIu64 " add %u %" PRIu64 " 0\n", now, it->task, it->value); break;
+	case EVENT_REMOVE: print_number("remove", now, it->task); break;
+	case EVENT_WEIGHT: printf("%" PRIu64 " weight %u %" PRIu64 "\n", now, it->task, it->value); break;
+	case EVENT_WAKE: print_number("wake", now, it->task); break;
+	case EVENT_BLOCK: print_number("block", now, it->task); break;
+	case EVENT_PICK:
+		printf("%" PRIu64 " pick %u ", now, it->cpu);
+		printf(it->task == NIL ? "-\n" : "%u\n", it->task);
+		break;
+	case EVENT_CHARGE:
+		printf("%" PRIu64 " charge %u %" PRIu64 " %" PRIu64 "\n", now, it->task, it->value, it->extra);
+		break;
+	case EVENT_INTERRUPT: print_number("interrupt", now, it->cpu); break;
+	case EVENT_CPUS: printf("%" PRIu64 " cpus %" PRIu64 "\n", now, it->value); break;
+	}
+}
+
+int main(int count, char **arguments)
+{
+	u64 i, steps;
+
+	if (count != 6)
+		return 2;
+	sleepers = atoi(arguments[1]);
+	machine.cpus = cpus_end = cpus_possible = atoi(arguments[2]);
+	machine.tasks = atoi(arguments[3]);
+	steps = atoll(arguments[4]);
+	machine.random = atoll(arguments[5]);
+	if (!machine.cpus || machine.cpus > CPUS || !machine.tasks || machine.tasks > TASKS)
+		return 2;
+	machine.online.words[0] = ALL;
+	recording = true;
+	/* GDQ's. */
+	policy_options[0] = policy_options[1] = 1;
+	rescue_ns = RESCUE_NS;
+	if (prorata_init())
+		machine_broken("the scheduler cannot begin");
+	for (i = 0; i < machine.tasks; i++)
+		begin_task(&machine.task[i]);
+	for (i = 0; i < steps; i++)
+		step();
+	if (shared->recorded > RECORD_EVENTS)
+		machine_broken("too many steps");
+	for (i = 0; i < shared->recorded; i++)
+		print_event(&events[i]);
+	return 0;
+}

@@ -1,0 +1,132 @@
+//! The framework on a machine whose cpus come and go, with tasks that may run on some of them only.
+//!
+//! `cpus.c` drives the callbacks as the kernel would, at random, under the address and undefined-behaviour
+//! sanitizers, and prints what the policy was told and decided. The core library's policy, told the same,
+//! must decide the same; and no task is put where it must not run, or waits for long.
+
+use std::process::Command;
+
+use prorata::{Policy, Setup, Sleepers, TaskId, Weight, central};
+
+mod native;
+
+const QUANTUM_NS: u64 = 5_000_000;
+const STEPS: usize = 10_000;
+
+fn compile(policy: &str) -> std::path::PathBuf {
+    let machine = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/tests/machine");
+    let here = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/tests");
+    let flags =
+        ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DMACHINE_HAS_MASKS"];
+    let lax = ["-Wno-unused", "-Wno-unused-parameter", "-Wno-sign-compare"];
+    native::compile("cpus.c", policy, &[&flags[..], &lax, &[machine, here]].concat())
+}
+
+/// What happened on a machine of so many cpus, in the words of `scx_prorata --record`.
+fn history(
+    program: &std::path::Path,
+    sleepers: usize,
+    cpus: usize,
+    tasks: usize,
+    seed: usize,
+) -> String {
+    let arguments = [sleepers, cpus, tasks, STEPS].map(|number| number.to_string());
+    let output = Command::new(program).args(arguments).arg(seed.to_string()).output();
+    let output = output.expect("the program starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let case = format!("sleepers {sleepers}, {cpus} cpus, {tasks} tasks, seed {seed}");
+    assert!(output.status.success(), "{case}, {}:\n{said}", output.status);
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The core's policy beside the kernel's.
+struct Replay {
+    name: String,
+    setup: Setup,
+    policy: Box<dyn Policy + Send>,
+    changes_of_cpus: usize,
+}
+
+impl Replay {
+    fn new(name: &str, sleepers: usize, cpus: usize) -> Replay {
+        let sleepers = [Sleepers::Paper, Sleepers::Turns, Sleepers::Corrected][sleepers];
+        let setup = Setup { sleepers, ..Setup::new(cpus, QUANTUM_NS) };
+        let policy = central::build(name, &setup).expect("a policy");
+        Replay { name: name.to_owned(), setup, policy, changes_of_cpus: 0 }
+    }
+
+    /// Panics if the kernel decided otherwise.
+    fn event(&mut self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |at: usize| words[at].parse::<u64>().expect("a number");
+        let index = |at: usize| words[at].parse::<usize>().expect("a number");
+        let task = || TaskId(words[2].parse().expect("a task's number"));
+        let weight = || Weight::new(words[3].parse().expect("a weight")).expect("it is not 0");
+        let now_ns = number(0);
+        match words[1] {
+            "add" => self.policy.add(task(), weight()),
+            "remove" => self.policy.remove(task(), now_ns),
+            "weight" => self.policy.set_weight(task(), weight(), now_ns),
+            "wake" => self.policy.wake(task(), now_ns),
+            "block" => self.policy.block(task(), now_ns),
+            "charge" => self.policy.charge(task(), number(3), now_ns),
+            "pick" => {
+                let picked = self.policy.pick(index(2), now_ns);
+                assert_eq!(
+                    picked.map_or("-".to_owned(), |task| task.0.to_string()),
+                    words[3],
+                    "{line}"
+                );
+            }
+            "interrupt" => {
+                let cpu = self.policy.interrupt(now_ns);
+                assert_eq!(cpu.map_or("-".to_owned(), |cpu| cpu.to_string()), words[2], "{line}");
+            }
+            "cpus" => {
+                self.setup.cpus = index(2);
+                self.policy = central::build(&self.name, &self.setup).expect("a policy");
+                self.changes_of_cpus += 1;
+            }
+            _ => panic!("no event: {line}"),
+        }
+    }
+}
+
+fn holds(policy: &str, core: &str) {
+    let program = compile(policy);
+    let mut changes_of_cpus = 0;
+    for seed in 0..12 {
+        let sleepers = seed % 3;
+        let cpus = [2, 4, 3, 8][seed % 4];
+        let tasks = [5, 10, 30][seed / 4];
+        let mut replay = Replay::new(core, sleepers, cpus);
+        history(&program, sleepers, cpus, tasks, seed).lines().for_each(|line| replay.event(line));
+        changes_of_cpus += replay.changes_of_cpus;
+    }
+    assert!(changes_of_cpus > 100, "cpus changed only {changes_of_cpus} times");
+}
+
+#[test]
+fn gr3_goes_on_as_cpus_come_and_go() {
+    holds("gr3", "gr3");
+}
+
+#[test]
+fn gdq_goes_on_as_cpus_come_and_go() {
+    holds("gdq", "gdq:t=1,delta=1");
+}
+
+#[test]
+fn vtrr_goes_on_as_cpus_come_and_go() {
+    holds("vtrr", "vtrr");
+}
+
+#[test]
+fn dfs_fa_goes_on_as_cpus_come_and_go() {
+    holds("dfs_fa", "dfs-fa");
+}
+
+#[test]
+fn wfq_goes_on_as_cpus_come_and_go() {
+    holds("wfq", "mfq");
+}
