@@ -215,6 +215,15 @@ static u64 urgency(const struct slot __arena *slot)
 	return slot->run_ns < quantum ? SCX_ENQ_PREEMPT : 0;
 }
 
+/* A task slept when it was picked: the policy is told before all else. */
+static __always_inline void tell_sleeper(u32 id)
+{
+	if (!lock())
+		return;
+	note_block(id);
+	unlock();
+}
+
 /* Carries a decision out. True if the cpu has to decide again. */
 static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 {
@@ -236,9 +245,10 @@ static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 	if (id == CROWD)
 		return !run_crowd(cpu, previous ? slot_of(previous) : 0,
 				  previous && previous->scx.flags & SCX_TASK_QUEUED);
-	/* It slept when it was picked. */
-	if (slots[id].blocked_on)
+	if (slots[id].blocked_on) {
+		tell_sleeper(id);
 		return true;
+	}
 	p = task_of(id);
 	if (!p)
 		return true;

@@ -251,7 +251,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 
 void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 {
-	u32 previous = NIL, attempt, other;
+	u32 previous = NIL, other;
 	u64 now = scx_bpf_now(), exec_ns = 0, decision;
 
 	/* The kernel is about to unload us for it. */
@@ -273,21 +273,14 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 	if (shared->cpus_changed)
 		change_cpus();
 	group_patrol();
-	bpf_for(attempt, 0, 8) {
-		decision = decide(cpu, previous, exec_ns);
-		other = rouse(cpu);
-		unlock();
-		if (other != NIL)
-			scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
-		if (!carry_out(decision, cpu, prev))
-			return;
-		other = (u32)decision;
-		if (!begin_telling(other == NIL ? NIL : untold_sleeper(other), now))
-			return;
-	}
+	decision = decide(cpu, previous, exec_ns);
+	other = rouse(cpu);
 	unlock();
-	/* Others wait for the lock. */
-	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	if (other != NIL)
+		scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
+	/* The kernel asks again: others wait for the lock, and the verifier goes round a loop many times. */
+	if (carry_out(decision, cpu, prev))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 /* The policy is told by the cpu's next decision, which follows at once as a rule (news.h). */

@@ -187,7 +187,7 @@ policy_fn u32 bound_belongs(u32 mask, u32 cpu)
 }
 
 /* True if somebody waits who may run on a cpu. */
-static __always_inline bool bound_waits_for(u32 cpu)
+policy_fn u32 bound_waits_for(u32 cpu)
 {
 	bool waits = MASK(0)->waiting;
 	u32 k;

@@ -99,6 +99,8 @@ struct policy_state {
 	u64 load;
 	/* The cap: no weight counts for more than cap_feasible / cap_cpus. */
 	u64 cap_feasible, cap_cpus;
+	/* The order of the group of the tasks that count as the cap. */
+	u32 cap_order;
 	/* Queued tasks above the cap, in the order in which they came to be. */
 	u32 capped_count;
 	u32 capped[POLICY_CPUS + 2];
@@ -111,6 +113,12 @@ struct policy_state {
 
 POLICY_MEMORY
 
+/* mul_div, which would be large in so many places. */
+policy_fn u64 proportion(u64 a, u64 b, u64 c)
+{
+	return mul_div(a, b, c);
+}
+
 /* --- the cap ------------------------------------------------------------------------------- */
 
 static __always_inline bool above_cap(u64 weight)
@@ -118,16 +126,18 @@ static __always_inline bool above_cap(u64 weight)
 	return weight * STATE->cap_cpus > STATE->cap_feasible;
 }
 
-static __always_inline u32 cap_order(u64 feasible, u64 cpus)
+static __always_inline void set_cap(u64 feasible, u64 cpus)
 {
-	return ilog2(feasible / cpus) & 31;
+	STATE->cap_feasible = feasible;
+	STATE->cap_cpus = cpus;
+	STATE->cap_order = ilog2(feasible / cpus) & 31;
 }
 
 /* The order of the group that a task is in. */
 static __always_inline u32 group_of(struct policy_task __arena *task)
 {
 	if (task->capped)
-		return cap_order(STATE->cap_feasible, STATE->cap_cpus);
+		return STATE->cap_order;
 	return ilog2(task->weight) & 31;
 }
 
@@ -237,7 +247,7 @@ static __always_inline void rescale(u32 place, u64 old)
 	STATE->lost = 0;
 	STATE->lost_of = 1;
 	if (!STATE->fresh && base) {
-		scaled = mul_div(work, weight, base);
+		scaled = proportion(work, weight, base);
 		/* A remainder is below 2^64, so the lower halves of the products tell it. */
 		lost = work * weight - scaled * base;
 		if (weight < old * STATE->unit) {
@@ -292,7 +302,7 @@ static __always_inline void resume(void)
 }
 
 /* The tasks of the group of this order have changed: moves it to its place and rescales it. */
-static __always_inline void update_group(u32 order)
+policy_fn u32 update_group(u32 order)
 {
 	struct group __arena *group = &STATE->groups[order & 63];
 	u32 place = STATE->place[order & 63];
@@ -307,6 +317,7 @@ static __always_inline void update_group(u32 order)
 		put_back(order, old);
 	}
 	resume();
+	return 0;
 }
 
 static __always_inline void insert_group(u32 order)
@@ -327,7 +338,7 @@ static __always_inline void delete_group(u32 order)
  * The cap has changed, and tasks have moved. Takes the groups whose share changed out of the list
  * and puts those that hold tasks back, in decreasing order.
  */
-policy_fn u32 update_all_groups(u64 old_cpus)
+static __always_inline void update_all_groups(u64 old_cpus)
 {
 	u32 i, order, kept = unknown_zero(old_cpus);
 
@@ -358,7 +369,6 @@ policy_fn u32 update_all_groups(u64 old_cpus)
 	}
 	STATE->unit = STATE->old_unit = 1;
 	resume();
-	return 0;
 }
 
 /* The current group was chosen: counts its quantum and moves on. */
@@ -651,8 +661,7 @@ policy_fn u32 find_cap(void)
 	}
 set:
 	changed = feasible != STATE->cap_feasible || cap_cpus != STATE->cap_cpus;
-	STATE->cap_feasible = feasible;
-	STATE->cap_cpus = cap_cpus;
+	set_cap(feasible, cap_cpus);
 	return changed;
 }
 
@@ -704,7 +713,7 @@ policy_fn u32 find_exceeding(void)
 		u32 order = ORDERS - 1 - i;
 
 		if (STATE->capped_count >= all ||
-		    order < cap_order(STATE->cap_feasible, STATE->cap_cpus))
+		    order < STATE->cap_order)
 			break;
 		if (STATE->place[order])
 			find_exceeding_in(order);
@@ -759,7 +768,7 @@ policy_fn u32 uncap(u32 old_order)
 /* The tasks that stay capped count as the new cap. */
 policy_fn u32 recap(u32 staying, u32 old_order, u64 old_cpus)
 {
-	bool moves = old_order != cap_order(STATE->cap_feasible, STATE->cap_cpus);
+	bool moves = old_order != STATE->cap_order;
 	u32 i;
 
 	bpf_for(i, 0, staying) {
@@ -769,7 +778,7 @@ policy_fn u32 recap(u32 staying, u32 old_order, u64 old_cpus)
 		if (moves)
 			shift(id, old_order);
 		else
-			task->deficit = mul_div(task->deficit, STATE->cap_cpus, old_cpus);
+			task->deficit = proportion(task->deficit, STATE->cap_cpus, old_cpus);
 	}
 	return 0;
 }
@@ -792,7 +801,7 @@ policy_fn u32 later_arrival(u32 id, u32 first, u32 from)
 /* Moves the newly capped tasks of a fresh queue into the cap's ring in order of arrival. */
 policy_fn u32 merge(u32 staying)
 {
-	u32 order = cap_order(STATE->cap_feasible, STATE->cap_cpus), last = NIL, i;
+	u32 order = STATE->cap_order, last = NIL, i;
 	struct group __arena *group = &STATE->groups[order];
 
 	bpf_for(i, staying, STATE->capped_count) {
@@ -821,7 +830,7 @@ policy_fn u32 merge(u32 staying)
 policy_fn u32 readjust(void)
 {
 	u64 old_feasible = STATE->cap_feasible, old_cpus = STATE->cap_cpus;
-	u32 old_order = cap_order(old_feasible, old_cpus), staying, i;
+	u32 old_order = STATE->cap_order, staying, i;
 
 	if (!find_cap())
 		return 0;
@@ -850,7 +859,7 @@ policy_fn u32 readjust(void)
 static __always_inline void credit(struct policy_task __arena *task)
 {
 	u64 one = one_quantum(task, group_of(task));
-	u64 deficit = task->deficit + mul_div(one, STATE->lost, STATE->lost_of);
+	u64 deficit = task->deficit + proportion(one, STATE->lost, STATE->lost_of);
 
 	task->deficit = deficit < 2 * one ? deficit : 2 * one - 1;
 }
@@ -974,8 +983,7 @@ policy_fn u32 leave(u32 id)
 	else if (counted)
 		delete_group(order);
 	if (!STATE->count) {
-		STATE->cap_feasible = CAP_NONE;
-		STATE->cap_cpus = 1;
+		set_cap(CAP_NONE, 1);
 		STATE->arrivals = 0;
 	} else if (STATE->cpus > 1 && !STATE->fresh && STATE->count > STATE->cpus) {
 		readjust();
@@ -1152,8 +1160,7 @@ policy_fn u32 policy_init(u32 cpus)
 	STATE->fresh = true;
 	STATE->unit = STATE->old_unit = 1;
 	STATE->at = 1;
-	STATE->cap_feasible = CAP_NONE;
-	STATE->cap_cpus = 1;
+	set_cap(CAP_NONE, 1);
 	STATE->list[0] = STATE->list[1] = OUTSIDE;
 	bpf_for(i, 0, POLICY_CPUS) {
 		STATE->cpu[i].task = NIL;
@@ -1214,6 +1221,18 @@ static __always_inline void reweigh_in_place(u32 id, u32 weight)
 		readjust();
 }
 
+policy_fn u32 policy_wake(u32 id)
+{
+	struct policy_task __arena *task = TASK(id);
+
+	if (task->queued)
+		task->blocked = false;
+	else
+		arrive(id);
+	STATE->runnable++;
+	return 0;
+}
+
 policy_fn u32 policy_set_weight(u32 id, u32 weight)
 {
 	struct policy_task __arena *task = TASK(id);
@@ -1234,20 +1253,10 @@ policy_fn u32 policy_set_weight(u32 id, u32 weight)
 	task->blocked = false;
 	leave(id);
 	task->weight = weight;
-	if (!blocked)
-		arrive(id);
-	return 0;
-}
-
-policy_fn u32 policy_wake(u32 id)
-{
-	struct policy_task __arena *task = TASK(id);
-
-	if (task->queued)
-		task->blocked = false;
-	else
-		arrive(id);
-	STATE->runnable++;
+	if (!blocked) {
+		STATE->runnable--;
+		policy_wake(id);
+	}
 	return 0;
 }
 
