@@ -3,7 +3,8 @@
  * What main.bpf.c and apart.bpf.c do alike when a task comes or ends, and when the scheduler does.
  *
  *   a task uses core scheduling while the scheduler loads   refused: it does not load
- *   a task ends, or is given back while it lives             its slot is free; the scheduler is being unloaded
+ *   a task ends                                             its slot is free
+ *   it is given back while it lives                         the scheduler is being unloaded
  */
 #ifndef PRORATA_TASK_OPS_H
 #define PRORATA_TASK_OPS_H
