@@ -497,7 +497,7 @@ impl HandOver {
         };
     }
 
-    /// The task goes home, and the cpu decides again.
+    /// The task goes home, and the cpu is asked again: by the kernel if anything was inserted, else once it idles.
     fn refuse(&self, state: &mut State, cpu: Cpu, goes_on: bool) {
         let id = state.meant(cpu);
         let redirected = self.redirect(state, cpu, id);
@@ -506,7 +506,8 @@ impl HandOver {
         if redirected || self.flaw == Flaw::InsertsAnyway {
             task.insert(cpu, task.home);
         }
-        state.cpus[cpu].phase = Phase::Deciding { goes_on };
+        state.cpus[cpu].phase = Phase::Flushing { goes_on, asked: true };
+        state.cpus[cpu].kicked = true;
     }
 
     /// What the kernel does with what was inserted. True if anything was.
