@@ -497,7 +497,7 @@ impl HandOver {
         };
     }
 
-    /// The task goes home, and the cpu is asked again: by the kernel if anything was inserted, else once it idles.
+    /// The task goes home, and the cpu is asked again: if nothing was inserted, when it idles.
     fn refuse(&self, state: &mut State, cpu: Cpu, goes_on: bool) {
         let id = state.meant(cpu);
         let redirected = self.redirect(state, cpu, id);
