@@ -51,7 +51,7 @@ fn kill_9_leaves_nothing_stopped_or_frozen() {
             std::thread::sleep(Duration::from_secs(1));
             for (moment, child) in &runs {
                 let mut held = Vec::new();
-                wait_until(Duration::from_secs(20), || {
+                wait_until(Duration::from_secs(60), || {
                     let before = std::mem::replace(&mut held, held_by(child.id()));
                     std::thread::sleep(Duration::from_millis(100));
                     before.is_empty() && held.is_empty()

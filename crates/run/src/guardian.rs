@@ -30,8 +30,10 @@ use crate::sys;
 const PATIENCE: Duration = Duration::from_millis(1000);
 /// Two looks in a row have to find nothing stopped, and nobody of whom nothing can be told.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Setting free takes at most so long.
+/// Looks end after so long.
 const LOOK_FOR: Duration = Duration::from_secs(3);
+/// Who is in the middle of an exec then is watched for so long: on a busy machine that takes seconds.
+const FOLLOW_FOR: Duration = Duration::from_secs(60);
 /// The parent of the kernel's threads.
 const KTHREADD: RawPid = 2;
 /// The variable that marks the processes of a run in their environment.
@@ -167,30 +169,37 @@ impl Watch {
 
     fn set_free(&self) {
         let start = Instant::now();
-        let mut quiet = 0;
+        let (mut quiet, mut unknown) = (0, Vec::new());
         while quiet < 2 && start.elapsed() < LOOK_FOR {
-            quiet = if self.free_once() == 0 { quiet + 1 } else { 0 };
+            let stopped;
+            (stopped, unknown) = self.free_once();
+            quiet = if stopped == 0 && unknown.is_empty() { quiet + 1 } else { 0 };
+            std::thread::sleep(LOOK_EVERY);
+        }
+        let original = own_cpus();
+        while !unknown.is_empty() && start.elapsed() < FOLLOW_FOR {
+            unknown.retain(|&pid| {
+                let unknown = has_no_environment(pid);
+                if !unknown && carries(pid, &self.mark) {
+                    let_go(pid, &original);
+                }
+                unknown
+            });
             std::thread::sleep(LOOK_EVERY);
         }
     }
 
     /// Thaws the cgroups, continues every stopped process of the run, and lets all of them use
-    /// their cpus again. Returns how many were stopped, or may be of the run: look again then.
-    fn free_once(&self) -> usize {
+    /// their cpus again. Returns how many were stopped, and who else may be of the run: look again then.
+    fn free_once(&self) -> (usize, Vec<RawPid>) {
         for cgroup in &self.cgroups {
             let _ = fs::write(cgroup.join("cgroup.freeze"), "0");
         }
         let (processes, unknown) = self.processes();
-        let mut stopped = unknown;
+        let mut stopped = 0;
         let mut groups = HashSet::new();
         for (pid, stat, cpus) in processes {
-            thread_ids(pid).for_each(|tid| {
-                let _ = sched_setaffinity(Pid::from_raw(tid), &cpus);
-            });
-            // Whatever its state: where many wait for a cpu, a stop may be pending for long, and
-            // this takes it back.
-            let continued = kill(Pid::from_raw(pid), Signal::SIGCONT).is_ok();
-            stopped += usize::from(continued && stat.state == b'T');
+            stopped += usize::from(let_go(pid, &cpus) && stat.state == b'T');
             if stat.group == stat.session && self.trees.iter().any(|tree| tree.0 == stat.group) {
                 groups.insert(stat.group);
             }
@@ -200,29 +209,31 @@ impl Watch {
         for group in groups {
             let _ = killpg(Pid::from_raw(group), Signal::SIGCONT);
         }
-        stopped
+        (stopped, unknown)
     }
 
     /// The processes of the run: those told of, their descendants, and all that carry the mark.
-    /// And how many others have no environment at the moment: in the middle of an exec a process
+    /// And the others that have no environment at the moment: in the middle of an exec a process
     /// has none, and a stop that it was sent before comes into effect only afterwards.
-    fn processes(&self) -> (Vec<(RawPid, Stat, CpuSet)>, usize) {
+    fn processes(&self) -> (Vec<(RawPid, Stat, CpuSet)>, Vec<RawPid>) {
         let all: HashMap<RawPid, Stat> =
             all_pids().filter_map(|pid| Some((pid, Stat::of(pid)?))).collect();
         let roots = self.trees.iter().filter(|(root, started, _)| {
             all.get(root).is_some_and(|stat| *started == stat.started)
         });
         let roots: HashMap<RawPid, &CpuSet> = roots.map(|(root, _, cpus)| (*root, cpus)).collect();
-        let original = nix::sched::sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
-        let mut found = Vec::new();
-        let mut unknown = 0;
+        let original = own_cpus();
+        let (mut found, mut unknown) = (Vec::new(), Vec::new());
         for (&pid, stat) in &all {
             if let Some(cpus) = ancestor_in(pid, &all, &roots) {
                 found.push((pid, *stat, *cpus));
             } else if carries(pid, &self.mark) {
                 found.push((pid, *stat, original));
-            } else if stat.parent != KTHREADD && stat.started >= self.started {
-                unknown += usize::from(has_no_environment(pid));
+            } else if stat.parent != KTHREADD
+                && stat.started >= self.started
+                && has_no_environment(pid)
+            {
+                unknown.push(pid);
             }
         }
         (found, unknown)
@@ -248,6 +259,20 @@ fn parse_tree(text: &str) -> Option<(RawPid, u64, CpuSet)> {
         mask.set(cpu.parse().ok()?).ok()?;
     }
     Some((root, started, mask))
+}
+
+/// The cpus that the guardian, and so prorata, could use at first.
+fn own_cpus() -> CpuSet {
+    nix::sched::sched_getaffinity(Pid::from_raw(0)).unwrap_or_default()
+}
+
+/// Continues a process and lets it use these cpus. False if it is gone, or another user's. Whatever its
+/// state: where many wait for a cpu, a stop may be pending for long, and this takes it back.
+fn let_go(pid: RawPid, cpus: &CpuSet) -> bool {
+    thread_ids(pid).for_each(|tid| {
+        let _ = sched_setaffinity(Pid::from_raw(tid), cpus);
+    });
+    kill(Pid::from_raw(pid), Signal::SIGCONT).is_ok()
 }
 
 /// What `roots` has for `pid` or its nearest ancestor in it.
