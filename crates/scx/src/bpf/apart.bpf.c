@@ -130,8 +130,8 @@ static __always_inline void come_back(struct slot __arena *slot, u32 id, u32 cpu
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-/* A task that is outside the policy goes on there, or is the policy's again. */
-static __always_inline void enqueue_away(struct task_struct *p, u32 id, u32 home, u64 now)
+/* True if a task that is outside the policy goes on there; else it is the policy's again. */
+static __always_inline bool goes_on_away(struct task_struct *p, u32 id, u32 home, u64 now)
 {
 	struct slot __arena *slot = &slots[id];
 	bool is_owed = is_owed_after(slot, p->se.sum_exec_runtime);
@@ -141,10 +141,11 @@ static __always_inline void enqueue_away(struct task_struct *p, u32 id, u32 home
 		join(slot, id, now);
 		/* It may count on the task, and idle. */
 		scx_bpf_kick_cpu(slot->away_on, SCX_KICK_IDLE);
-		return;
+		return false;
 	}
 	begin_away(slot, home);
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, ledger_slice_ns(slot), 0);
+	return true;
 }
 
 void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
@@ -185,18 +186,16 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	if (custody == TASK_BLOCKED) {
 		slot->exec_ns = p->se.sum_exec_runtime;
 		join(slot, id, now);
-		return;
-	}
-	if (custody == TASK_AWAY) {
-		enqueue_away(p, id, home, now);
-		return;
-	}
-	if (is_running(custody)) {
+	} else if (custody == TASK_AWAY) {
+		if (goes_on_away(p, id, home, now))
+			return;
+	} else if (is_running(custody)) {
 		cpu = custody_cpu(custody);
 		if (goes_to(p, id, cpu, home, enq_flags & SCX_ENQ_REENQ))
 			return;
 		come_back(slot, id, cpu, home, now);
 	}
+	/* Whoever picks it leaves the insertion to us. */
 	if (reads)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, READER_NS, SCX_ENQ_HEAD);
 }
