@@ -19,7 +19,9 @@
 //!   a new turn. Under one that goes by virtual time, its turn ends: it is charged for what it used,
 //!   and waits.
 //! * On several cpus, a task that is worth nearly a whole cpu is not interrupted, and keeps its cpu
-//!   between its turns: it could never make up for it.
+//!   between its turns: it could never make up for it. Where others run on credit, the policy's time nearly
+//!   stands still, and the next turn of a task that is *entitled* to a whole cpu may be long in coming: it
+//!   runs **between its turns**, unpaid, a quarter of a quantum at a time.
 //! * A task is in the policy's queue while it wants a cpu, *and while its credit has room for pay*,
 //!   also when it sleeps: for a whole turn where turns are counted on one cpu, else for any. If the
 //!   policy picks it while it sleeps, the turn is **consumed**: charged, nobody runs, a quantum is
@@ -67,13 +69,14 @@
 //!   else the next turn, below.
 //! * `pick(cpu)`, several cpus: (1) if no INTERRUPTED task is this cpu's, the next turn is found, and
 //!   its task is INTERRUPTED before it has begun. (2) If this cpu's INTERRUPTED task is worth nearly a
-//!   whole cpu, it goes on. (3) Else the first READY task starts on credit. (4) Else this cpu's
+//!   whole cpu, it goes on. (3) Else the task that used up a turn here last runs between its turns, if it is
+//!   WAITING and entitled to a whole cpu. (4) Else the first READY task starts on credit. (5) Else this cpu's
 //!   INTERRUPTED task goes on if it has begun, else the one that was interrupted first, of all cpus.
 //!   (If nobody is READY or INTERRUPTED before, this comes to: the next turn begins.)
-//! * The next turn: the policy picks for this cpu, until it names a task that WAITS or is READY: that
-//!   is picked, and has a quantum. If the task is ASLEEP, the turn is consumed. If it is ON CREDIT on
-//!   cpu c, it is on its turn there from now on, and what was interrupted on c goes on here, if
-//!   anything was.
+//! * The next turn: the policy picks for this cpu, until it names a task that WAITS or is READY: that is
+//!   picked, and has a quantum. If the task is ASLEEP, the turn is consumed. If it is ON CREDIT, or between
+//!   its turns, on cpu c, it is on its turn there from now on, and what was interrupted on c goes on here,
+//!   if anything was.
 //! * A run on credit takes its length, at most [`RUN_PART`] of a quantum, out of the credit when it
 //!   starts; what it does not use is given back.
 //! * `charge`, a run on credit: a task that is out joins the queue if there is room. If it lasted its
@@ -87,8 +90,10 @@
 //! * `block`: an INTERRUPTED task's turn ends; a task whose credit has no room leaves the queue.
 //! * `interrupt`: while more tasks are READY than cpus were asked to stop: the cpu on a turn whose
 //!   task has the least weight, unless that task is worth nearly a whole cpu.
+//! * Entitled to a whole cpu: as below, but the whole of it. Of several such tasks that used up turns on a
+//!   cpu the heaviest that still waits is kept in mind there.
 //! * Worth nearly a whole cpu: the k running tasks that are heavier have a cpu each; of the other
-//!   P − k, its part by weight of all that are queued is at least [three quarters](NEARLY) of a cpu.
+//!   P − k, its part by weight of all that are awake is at least [three quarters](NEARLY) of a cpu.
 //!
 //! # Cpus
 //!
@@ -101,15 +106,16 @@
 //! # What holds, and why
 //!
 //! Let A(t) be what the policy charged a task for up to t, S(t) its service, C(t) ≤ K its credit and
-//! what its run on credit may still use, K the cap, L(t) what lapsed, q a quantum, and B(t) ≤ q what
-//! it has used of a turn that is not charged for yet.
+//! what its run on credit may still use, K the cap, L(t) what lapsed, q a quantum, B(t) ≤ q what
+//! it has used of a turn that is not charged for yet, and U(t) what it received between its turns.
 //!
-//! 1. *Service against payments*: S = A − C − L + B at every instant, and L = 0 under a policy that
+//! 1. *Service against payments*: S = A − C − L + B + U at every instant, and L = 0 under a policy that
 //!    goes by virtual time. Each event keeps the equation: a run on credit moves its length from C to
 //!    S; a turn moves what it uses to B and S; its end moves B to A, and the rest of a whole quantum
 //!    to A and C; a consumed turn adds as much to A as to C, but for what would pass K, which
 //!    goes to L, or under virtual time is not charged. So over any time a task receives at most
-//!    what it is charged for then, plus K + q: *nobody gains by sleeping*.
+//!    what it is charged for then, plus K + q: *nobody gains by sleeping*. U grows only while the ideal,
+//!    by the weights of those who are awake, gives the task a whole cpu, more than which nobody can use.
 //! 2. *Nothing lapses that was needed*: something lapses only when C = K, and no turn comes unless C was
 //!    at most K − q, or below K. The task can use what it has then at once, and an ideal that
 //!    gives nothing for sleeping does not give it more. So S is behind by at most what A is behind over
@@ -134,7 +140,7 @@
 //! the ends of turns: hogs that are capped now and then drift from their ideal.
 //!
 //! *Cost*: O(1) beside the policy's for `wake`, `block`, `charge` and each of its picks; `interrupt`, and
-//! `pick` while somebody is ready or interrupted, O(P). 48 bytes a task. Nothing allocates but `add`.
+//! `pick` while somebody is ready or interrupted, O(P). 56 bytes a task. Nothing allocates but `add`.
 
 use alloc::vec::Vec;
 
@@ -182,6 +188,8 @@ enum State {
     /// It waits with credit; it is in `ready`.
     Ready,
     OnCredit,
+    /// It runs between its turns.
+    Entitled,
     OnTurn,
     /// It waits for the rest of its turn; it is in `interrupted`, and its cpu's slot has it.
     Interrupted,
@@ -204,6 +212,8 @@ struct Task {
     run_ns: Nanos,
     /// What is left of its turn, if it is picked.
     turn_ns: Nanos,
+    /// What it received between its turns.
+    unpaid_ns: Nanos,
     weight: u32,
     /// The cpu that runs it, or whose slot has it while it is interrupted.
     cpu: u32,
@@ -212,10 +222,16 @@ struct Task {
 }
 
 impl Task {
+    /// It waits for a turn, and nothing else.
+    fn waits(&self) -> bool {
+        (self.state, self.place) == (State::Waiting, Place::Queued)
+    }
+
     const NEW: Task = Task {
         credit_ns: 0,
         run_ns: 0,
         turn_ns: 0,
+        unpaid_ns: 0,
         weight: 0,
         cpu: NIL,
         state: State::Asleep,
@@ -231,6 +247,8 @@ struct Cpu {
     held: u32,
     /// The task that runs, or [`NIL`].
     running: u32,
+    /// The task that used up a turn here last, or one before, if that waits and is heavier; or [`NIL`].
+    last: u32,
     /// It was asked to stop what it runs, and has not picked since.
     stopping: bool,
 }
@@ -258,8 +276,8 @@ pub struct Turns<P> {
     stopping: usize,
     /// The interrupted tasks, the first to be so first.
     interrupted: Option<TaskId>,
-    /// The weight of all tasks in the policy's queue.
-    queued_weight: u64,
+    /// The weight of all tasks that are awake.
+    awake_weight: u64,
 }
 
 impl<P: Policy> Turns<P> {
@@ -267,7 +285,7 @@ impl<P: Policy> Turns<P> {
     #[must_use]
     pub fn new(policy: P, setup: &Setup, payment: Payment) -> Turns<P> {
         let cpus = u32::try_from(setup.cpus).expect("at most 2^16 cpus");
-        let cpu = |slot| Cpu { slot, held: NIL, running: NIL, stopping: false };
+        let cpu = |slot| Cpu { slot, held: NIL, running: NIL, last: NIL, stopping: false };
         Turns {
             policy,
             quantum_ns: setup.quantum_ns,
@@ -283,7 +301,7 @@ impl<P: Policy> Turns<P> {
             ready_count: 0,
             stopping: 0,
             interrupted: None,
-            queued_weight: 0,
+            awake_weight: 0,
         }
     }
 
@@ -291,6 +309,12 @@ impl<P: Policy> Turns<P> {
     #[must_use]
     pub fn credit_ns(&self, task: TaskId) -> Nanos {
         self.tasks[task.index()].credit_ns
+    }
+
+    /// The time that `task`, which was worth a whole cpu then, received between its turns.
+    #[must_use]
+    pub fn unpaid_ns(&self, task: TaskId) -> Nanos {
+        self.tasks[task.index()].unpaid_ns
     }
 
     /// The policy that decides when tasks are paid.
@@ -313,7 +337,6 @@ impl<P: Policy> Turns<P> {
         let known = &mut self.tasks[task.index()];
         debug_assert_eq!(known.place, Place::Out);
         known.place = Place::Queued;
-        self.queued_weight += u64::from(known.weight);
         self.policy.wake(task, now_ns);
     }
 
@@ -321,7 +344,6 @@ impl<P: Policy> Turns<P> {
         let known = &mut self.tasks[task.index()];
         debug_assert_eq!(known.place, Place::Queued);
         known.place = Place::Out;
-        self.queued_weight -= u64::from(known.weight);
         self.policy.block(task, now_ns);
     }
 
@@ -372,6 +394,16 @@ impl<P: Policy> Turns<P> {
         task
     }
 
+    /// A task that waits for its next turn runs before it.
+    fn start_between_turns(&mut self, cpu: CpuId, task: TaskId) -> TaskId {
+        let known = &mut self.tasks[task.index()];
+        known.run_ns = self.share_ns;
+        known.state = State::Entitled;
+        known.cpu = u32::try_from(cpu).expect("below 2^16");
+        self.cpus[cpu].running = task.0;
+        task
+    }
+
     fn start_turn(&mut self, cpu: CpuId, task: TaskId) -> TaskId {
         let known = &mut self.tasks[task.index()];
         debug_assert_eq!((known.place, known.cpu as usize), (Place::Picked, cpu));
@@ -381,6 +413,16 @@ impl<P: Policy> Turns<P> {
         task
     }
 
+    /// `task` has used up a turn on `cpu`.
+    fn note_used_up(&mut self, cpu: CpuId, task: TaskId) {
+        let weight = self.tasks[task.index()].weight;
+        let last = &mut self.cpus[cpu].last;
+        let before = self.tasks.get(*last as usize);
+        if before.is_none_or(|before| !before.waits() || before.weight <= weight) {
+            *last = task.0;
+        }
+    }
+
     /// The next task whose turn it is on `cpu`, whose slot has no task: it waits, or was interrupted.
     fn next_turn(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
         while let Some(task) = self.policy.pick(self.cpus[cpu].slot as usize, now_ns) {
@@ -388,7 +430,7 @@ impl<P: Policy> Turns<P> {
             debug_assert_eq!(known.place, Place::Queued);
             match known.state {
                 State::Asleep => self.consume(task, now_ns),
-                State::OnCredit => {
+                State::OnCredit | State::Entitled => {
                     (known.place, known.turn_ns) = (Place::Picked, self.quantum_ns);
                     let there = known.cpu as usize;
                     self.cpus[cpu].held = task.0;
@@ -470,6 +512,9 @@ impl<P: Policy> Turns<P> {
         }
         let held = self.cpus[cpu].held;
         let stays = held != NIL && self.needs_cpu(TaskId(held));
+        if !stays && let Some(task) = self.entitled(cpu) {
+            return Some(self.start_between_turns(cpu, task));
+        }
         if let Some(task) = self.ready
             && !stays
         {
@@ -492,9 +537,21 @@ impl<P: Policy> Turns<P> {
         (!self.needs_cpu(TaskId(self.cpus[cpu].running))).then_some(cpu)
     }
 
-    /// True if `task` is worth nearly a whole cpu, of several: it could not make up for an
-    /// interruption. (Heavier tasks that run have a cpu each.)
+    /// The task that used up a turn on `cpu`, if it waits for the next one, and is worth a whole cpu.
+    fn entitled(&self, cpu: CpuId) -> Option<TaskId> {
+        let last = self.cpus[cpu].last;
+        let waits = self.tasks.get(last as usize)?.waits();
+        (waits && self.is_worth(TaskId(last), (1, 1))).then_some(TaskId(last))
+    }
+
+    /// True if `task` is worth nearly a whole cpu, of several: it could not make up for an interruption.
     fn needs_cpu(&self, task: TaskId) -> bool {
+        self.is_worth(task, NEARLY)
+    }
+
+    /// True if `task` is worth so many parts of so many of a cpu, of several. (Heavier tasks that run have a
+    /// cpu each.)
+    fn is_worth(&self, task: TaskId, parts: (u64, u64)) -> bool {
         if self.cpus.len() == 1 {
             return false;
         }
@@ -504,8 +561,8 @@ impl<P: Policy> Turns<P> {
         let heavier = weights.filter(|&weight| weight > own);
         let (count, sum) = heavier.fold((0, 0), |(n, sum), w| (n + 1, sum + u64::from(w)));
         let cpus_left = (self.cpus.len() - count) as u64;
-        let others = self.queued_weight.saturating_sub(sum);
-        u64::from(own) * cpus_left * NEARLY.1 >= others * NEARLY.0
+        let others = self.awake_weight.saturating_sub(sum);
+        u64::from(own) * cpus_left * parts.1 >= others * parts.0
     }
 
     /// `task` waits no longer, and is in the policy's queue or out of it.
@@ -516,18 +573,29 @@ impl<P: Policy> Turns<P> {
                 self.links.remove(&mut self.interrupted, task);
                 self.end_turn(task, now_ns);
             }
-            state => debug_assert!(matches!(state, State::Waiting | State::Asleep)),
+            State::Waiting => {}
+            state => {
+                debug_assert_eq!(state, State::Asleep);
+                return;
+            }
         }
-        self.tasks[task.index()].state = State::Asleep;
+        let known = &mut self.tasks[task.index()];
+        known.state = State::Asleep;
+        self.awake_weight -= u64::from(known.weight);
     }
 
-    /// A run on credit is over.
+    /// A run on credit, or between turns, is over.
     fn charge_credit(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
         let known = &mut self.tasks[task.index()];
         let left_ns = known.run_ns.saturating_sub(used_ns);
         let (cpu, picked) = (known.cpu as usize, known.place == Place::Picked);
+        let was_paid = known.state == State::OnCredit;
         known.state = State::Waiting;
-        self.give(task, left_ns);
+        if was_paid {
+            self.give(task, left_ns);
+        } else {
+            known.unpaid_ns += used_ns;
+        }
         if self.tasks[task.index()].place == Place::Out && self.has_room(task) {
             self.join(task, now_ns);
         }
@@ -556,10 +624,6 @@ impl<P: Policy> Policy for Turns<P> {
 
     fn remove(&mut self, task: TaskId, now_ns: Nanos) {
         self.withdraw(task, now_ns);
-        let known = self.tasks[task.index()];
-        if known.place == Place::Queued {
-            self.queued_weight -= u64::from(known.weight);
-        }
         self.tasks[task.index()].place = Place::Out;
         self.policy.remove(task, now_ns);
     }
@@ -567,8 +631,8 @@ impl<P: Policy> Policy for Turns<P> {
     fn set_weight(&mut self, task: TaskId, weight: Weight, now_ns: Nanos) {
         let known = &mut self.tasks[task.index()];
         let old = core::mem::replace(&mut known.weight, weight.get());
-        if known.place != Place::Out {
-            self.queued_weight = self.queued_weight - u64::from(old) + u64::from(weight.get());
+        if known.state != State::Asleep {
+            self.awake_weight = self.awake_weight - u64::from(old) + u64::from(weight.get());
         }
         self.policy.set_weight(task, weight, now_ns);
     }
@@ -577,6 +641,7 @@ impl<P: Policy> Policy for Turns<P> {
         let known = &mut self.tasks[task.index()];
         debug_assert_eq!(known.state, State::Asleep);
         known.state = State::Waiting;
+        self.awake_weight += u64::from(known.weight);
         let has_credit = known.credit_ns >= self.least_ns;
         if known.place == Place::Out && (self.room_ns == 1 || self.has_room(task)) {
             self.join(task, now_ns);
@@ -612,7 +677,7 @@ impl<P: Policy> Policy for Turns<P> {
         let cpu = known.cpu as usize;
         debug_assert_eq!(self.cpus[cpu].running, task.0);
         self.cpus[cpu].running = NIL;
-        if known.state == State::OnCredit {
+        if matches!(known.state, State::OnCredit | State::Entitled) {
             self.charge_credit(task, used_ns, now_ns);
             return;
         }
@@ -622,9 +687,12 @@ impl<P: Policy> Policy for Turns<P> {
         let goes_on = self.whole && known.turn_ns >= self.least_ns;
         if goes_on && self.cpus[cpu].stopping {
             self.suspend(cpu, task);
-        } else {
-            self.end_turn(task, now_ns);
+            return;
         }
+        if known.turn_ns == 0 {
+            self.note_used_up(cpu, task);
+        }
+        self.end_turn(task, now_ns);
     }
 
     fn interrupt(&mut self, _now_ns: Nanos) -> Option<CpuId> {

@@ -29,7 +29,7 @@ _Static_assert(!(sizeof(struct policy_task) & 7 || sizeof(struct turn) & 7), "cl
 
 static __always_inline void turns_restart(u32 cpus)
 {
-	u32 counts = sizeof(struct policy_counts), counted = __builtin_offsetof(struct turns, queued_weight), i;
+	u32 counts = sizeof(struct policy_counts), counted = __builtin_offsetof(struct turns, awake_weight), i;
 
 	zero_out((char __arena *)STATE + counts, sizeof(struct policy_state) - counts);
 	zero_out((char __arena *)TURNS + counted, sizeof(struct turns) - counted);

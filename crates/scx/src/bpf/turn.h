@@ -19,6 +19,8 @@ enum turn_state {
 	/* It waits with credit: in the list of ready tasks. */
 	TURN_READY,
 	TURN_ON_CREDIT,
+	/* It runs between its turns. */
+	TURN_ENTITLED,
 	TURN_ON,
 	/* It waits for the rest of its turn: in the list of interrupted ones. */
 	TURN_INTERRUPTED,
@@ -74,7 +76,10 @@ struct turn_cpu {
 	u32 held;
 	/* The task that runs, or NIL. */
 	u32 running;
-	/* Where turns are corrected: the task that ran last, or NIL. */
+	/*
+	 * The task that used up a turn here last, or one before, if that waits and is heavier; or, where turns
+	 * are corrected, that ran last; or NIL.
+	 */
 	u32 last;
 	/* It was asked to stop what it runs, and has not picked since. */
 	u32 stopping;
@@ -102,8 +107,8 @@ enum turn_runs {
 struct turns {
 	/* Runs on credit, turns that added to a credit, cpus asked to stop. */
 	u64 on_credit, consumed, interruptions;
-	/* The weight of all tasks in the policy's queue. */
-	u64 queued_weight;
+	/* The weight of all tasks that are awake. */
+	u64 awake_weight;
 	u32 cpus;
 	struct turn_list ready, interrupted;
 	/* How many tasks are ready, and cpus stopping. */

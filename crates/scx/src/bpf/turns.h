@@ -24,6 +24,12 @@
  * `turns_left(id)` is told of a task that the policy served while it slept, and does no longer;
  * `turns_joined(id)` of one that ran while it did not, and is served from now on.
  *
+ * On several cpus, hogs h, worth a whole cpu, and i; many that sleep have credit:
+ *
+ *   h's turn on cpu 1 is over        the policy gives the next one there to i, after the ready tasks
+ *   the cpus run ready tasks         no turn ends, so that h's does not come
+ *   cpu 1 picks                      h runs between its turns
+ *
  * Known limits: a cpu with nobody waiting gives turns to all that sleep with room in their credit
  * before it idles: for thousands of tasks that have just gone to sleep a millisecond or more. Whom to
  * interrupt is found by looking at all cpus.
@@ -149,7 +155,6 @@ turns_fn void turns_join(struct turn __arena *turn, u32 id)
 {
 	policy_assert(turn->place == TURN_OUT);
 	turn->place = TURN_QUEUED;
-	TURNS->queued_weight += turn->weight;
 	policy_wake(id);
 }
 
@@ -157,7 +162,6 @@ turns_fn void turns_leave(struct turn __arena *turn, u32 id)
 {
 	policy_assert(turn->place == TURN_QUEUED);
 	turn->place = TURN_OUT;
-	TURNS->queued_weight -= turn->weight;
 	policy_block(id);
 }
 
@@ -247,13 +251,10 @@ turns_fn u32 turns_adopt(u32 cpu)
 	return turns_take_back(cpu);
 }
 
-/*
- * True if a task is worth nearly a whole cpu, of several: it could not make up for an interruption.
- * (Heavier tasks that run have a cpu each.)
- */
-policy_fn u32 turns_needs_cpu(u32 id)
+/* True if a task is worth so many parts of so many of a cpu. (Heavier ones that run have one each.) */
+policy_fn u32 turns_is_worth(u32 id, u32 parts, u32 of)
 {
-	u64 own = TURN(id)->weight, others = TURNS->queued_weight, heavier = unknown_zero(own);
+	u64 own = TURN(id)->weight, others = TURNS->awake_weight, heavier = unknown_zero(own);
 	u32 cpus_left = TURNS->cpus, i;
 
 	if (cpus_left == 1)
@@ -267,7 +268,38 @@ policy_fn u32 turns_needs_cpu(u32 id)
 		}
 	}
 	others = others > heavier ? others - heavier : 0;
-	return own * cpus_left * NEARLY_OF >= others * NEARLY_PARTS;
+	return own * cpus_left * of >= others * parts;
+}
+
+/* True if a task is worth nearly a whole cpu: it could not make up for an interruption. */
+turns_fn bool turns_needs_cpu(u32 id)
+{
+	return turns_is_worth(id, NEARLY_PARTS, NEARLY_OF);
+}
+
+/* True if a task waits for a turn, and nothing else. */
+turns_fn bool turns_waits(const struct turn __arena *turn)
+{
+	return turn->state == TURN_WAITING && turn->place == TURN_QUEUED;
+}
+
+/* A task has used up a turn on a cpu. */
+turns_fn void turns_note_used_up(u32 cpu, u32 id)
+{
+	u32 last = turn_cpu(cpu)->last;
+
+	if (last == NIL || !turns_waits(TURN(last)) || TURN(last)->weight <= TURN(id)->weight)
+		turn_cpu(cpu)->last = id;
+}
+
+/* The task that used up a turn on a cpu, if it waits for the next one, and is worth a whole cpu; else NIL. */
+turns_fn u32 turns_entitled(u32 cpu)
+{
+	u32 last = turn_cpu(cpu)->last;
+
+	if (last == NIL || !turns_waits(TURN(last)) || !turns_is_worth(last, 1, 1))
+		return NIL;
+	return last;
 }
 
 /* --- picks ----------------------------------------------------------------------------------- */
@@ -285,6 +317,19 @@ turns_fn u32 turns_start_on_credit(u32 cpu, u32 id)
 	turn_cpu(cpu)->running = id;
 	*turn_runs(cpu) = turn->weight | TURN_RUNS_ON_CREDIT;
 	TURNS->on_credit++;
+	return id;
+}
+
+/* A task that waits for its next turn runs before it. */
+turns_fn u32 turns_start_between(u32 cpu, u32 id)
+{
+	struct turn __arena *turn = TURN(id);
+
+	turn->run_ns = turns_share_ns();
+	turn->state = TURN_ENTITLED;
+	turn->cpu = cpu;
+	turn_cpu(cpu)->running = id;
+	*turn_runs(cpu) = turn->weight | TURN_RUNS_ON_CREDIT;
 	return id;
 }
 
@@ -348,7 +393,7 @@ policy_fn u32 turns_next(u32 cpu)
 			turns_consume(turn, id);
 			continue;
 		}
-		if (turn->state != TURN_ON_CREDIT) {
+		if (turn->state != TURN_ON_CREDIT && turn->state != TURN_ENTITLED) {
 			turns_begin(turn, cpu, id);
 			return id;
 		}
@@ -372,8 +417,13 @@ turns_fn u32 turns_pick_amid_others(u32 cpu)
 	}
 	id = turn_cpu(cpu)->held;
 	stays = id != NIL && turns_needs_cpu(id);
-	if (TURNS->ready.first != NIL && !stays)
-		return turns_start_on_credit(cpu, TURNS->ready.first);
+	if (!stays) {
+		id = turns_entitled(cpu);
+		if (id != NIL)
+			return turns_start_between(cpu, id);
+		if (TURNS->ready.first != NIL)
+			return turns_start_on_credit(cpu, TURNS->ready.first);
+	}
 	id = begun || stays ? turns_take_back(cpu) : turns_adopt(cpu);
 	return id == NIL ? NIL : turns_start(cpu, id);
 }
@@ -414,15 +464,18 @@ turns_fn void turns_add(u32 id, u32 weight)
 /* A task waits no longer, and is in the policy's queue or out of it. */
 turns_fn void turns_withdraw(struct turn __arena *turn, u32 id)
 {
+	if (turn->state == TURN_ASLEEP)
+		return;
 	if (turn->state == TURN_READY) {
 		turns_unready(id);
 	} else if (turn->state == TURN_INTERRUPTED) {
 		turn_take_out(&TURNS->interrupted, id);
 		turns_end(turn, id);
 	} else {
-		policy_assert(turn->state == TURN_WAITING || turn->state == TURN_ASLEEP);
+		policy_assert(turn->state == TURN_WAITING);
 	}
 	turn->state = TURN_ASLEEP;
+	TURNS->awake_weight -= turn->weight;
 }
 
 turns_fn void turns_remove(u32 id)
@@ -433,8 +486,6 @@ turns_fn void turns_remove(u32 id)
 		corrected_remove(id);
 	} else if (uses_turns()) {
 		turns_withdraw(turn, id);
-		if (turn->place == TURN_QUEUED)
-			TURNS->queued_weight -= turn->weight;
 		turn->place = TURN_OUT;
 	}
 	policy_remove(id);
@@ -446,8 +497,8 @@ turns_fn void turns_set_weight(u32 id, u32 weight)
 
 	if (corrects_turns() && !corrected_set_weight(id, weight))
 		return;
-	if (uses_turns() && turn->place != TURN_OUT)
-		TURNS->queued_weight += (u64)weight - turn->weight;
+	if (uses_turns() && turn->state != TURN_ASLEEP)
+		TURNS->awake_weight += (u64)weight - turn->weight;
 	if (*turn_runs(turn->cpu) && turn_cpu(turn->cpu)->running == id)
 		*turn_runs(turn->cpu) += weight - turn->weight;
 	turn->weight = weight;
@@ -466,6 +517,7 @@ turns_fn void turns_wake(u32 id)
 	}
 	policy_assert(turn->state == TURN_ASLEEP);
 	turn->state = TURN_WAITING;
+	TURNS->awake_weight += turn->weight;
 	if (turn->place == TURN_OUT && turns_joins(turn))
 		turns_join(turn, id);
 	if (turn->credit_ns >= turns_least_ns())
@@ -508,13 +560,14 @@ turns_fn u32 turns_pick(u32 cpu)
 	return id == NIL ? NIL : turns_start(cpu, id);
 }
 
-/* A run on credit is over. */
+/* A run on credit, or between turns, is over. */
 turns_fn void turns_charge_credit(struct turn __arena *turn, u32 id, u64 used_ns)
 {
 	u64 left_ns = used_ns < turn->run_ns ? turn->run_ns - used_ns : 0;
 
+	if (turn->state == TURN_ON_CREDIT)
+		turns_give(turn, left_ns);
 	turn->state = TURN_WAITING;
-	turns_give(turn, left_ns);
 	if (turn->place == TURN_OUT && turns_has_room(turn)) {
 		turns_join(turn, id);
 		turns_joined(id);
@@ -547,17 +600,20 @@ turns_fn void turns_charge(u32 id, u64 used_ns)
 	policy_assert(turn_cpu(turn->cpu)->running == id);
 	turn_cpu(turn->cpu)->running = NIL;
 	*turn_runs(turn->cpu) = 0;
-	if (turn->state == TURN_ON_CREDIT) {
+	if (turn->state == TURN_ON_CREDIT || turn->state == TURN_ENTITLED) {
 		turns_charge_credit(turn, id, used_ns);
 		return;
 	}
 	policy_assert(turn->state == TURN_ON);
 	turn->turn_ns = used_ns < turn->turn_ns ? turn->turn_ns - used_ns : 0;
 	turn->state = TURN_WAITING;
-	if (POLICY_PAYS_WHOLE && turn->turn_ns >= turns_least_ns() && turn_cpu(turn->cpu)->stopping)
+	if (POLICY_PAYS_WHOLE && turn->turn_ns >= turns_least_ns() && turn_cpu(turn->cpu)->stopping) {
 		turns_suspend(turn->cpu, id);
-	else
-		turns_end(turn, id);
+		return;
+	}
+	if (!turn->turn_ns)
+		turns_note_used_up(turn->cpu, id);
+	turns_end(turn, id);
 }
 
 /* How long a task that was picked may run. */
