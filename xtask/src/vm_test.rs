@@ -228,11 +228,11 @@ fn units() -> String {
     format!("xtask guest services --seconds 1 --error {GROUP_ERROR} --under scx_prorata")
 }
 
-/// Every policy loads, also where turns are corrected, and hogs run under it.
+/// Every policy loads, where turns are kept and where they are corrected, and hogs run under it.
 fn loads() -> String {
     let specs = POLICIES.iter().flat_map(|(policy, _)| {
         let more = if policy.contains(':') { ',' } else { ':' };
-        [policy.to_string(), format!("{policy}{more}sleepers=corrected")]
+        ["turns", "corrected"].map(|sleepers| format!("{policy}{more}sleepers={sleepers}"))
     });
     let load = |arguments: String| {
         format!(

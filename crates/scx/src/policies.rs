@@ -216,6 +216,19 @@ fn choices(name: &str) -> &'static [Choice] {
     WITH_OPTIONS.iter().find(|(with, _)| *with == name).map_or(&[], |with| with.1)
 }
 
+/// Policies whose shares under turns that are kept are several percents off where tasks that sleep come
+/// together with weights far apart.
+const CORRECTED: [&str; 1] = ["gdq"];
+
+/// What becomes of tasks that sleep unless the user says otherwise.
+fn default_sleepers(name: &str) -> Sleepers {
+    match name {
+        name if APART.contains(&name) => Sleepers::Paper,
+        name if CORRECTED.contains(&name) => Sleepers::Corrected,
+        _ => Sleepers::Turns,
+    }
+}
+
 /// Reads `NAME` or `NAME:KEY=VALUE,…`.
 pub(crate) fn parse(text: &str) -> Result<Spec, String> {
     let (name, settings) = text.split_once(':').unwrap_or((text, ""));
@@ -225,8 +238,7 @@ pub(crate) fn parse(text: &str) -> Result<Spec, String> {
     let choices = choices(name);
     let mut options = [0; OPTIONS];
     options.iter_mut().zip(choices).for_each(|(option, choice)| *option = choice.default.value());
-    let is_apart = APART.contains(name);
-    let mut sleepers = if is_apart { Sleepers::Paper } else { Sleepers::Turns };
+    let mut sleepers = default_sleepers(name);
     for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
         let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
         if key == SLEEPERS {
@@ -245,7 +257,7 @@ pub(crate) fn parse(text: &str) -> Result<Spec, String> {
                 format!("option '{key}' takes a number from {least} to {most}, not '{value}'")
             })?;
     }
-    if is_apart && sleepers != Sleepers::Paper {
+    if APART.contains(name) && sleepers != Sleepers::Paper {
         return Err(format!(
             "{name} has no turns for tasks that sleep yet: write {name}:{SLEEPERS}=paper, or use gdq"
         ));
@@ -287,7 +299,7 @@ mod tests {
     fn options_are_the_policys_own() {
         assert_eq!(parse("gdq").unwrap().options, [1, 4]);
         assert_eq!(parse("gdq:delta=0,t=7").unwrap().options, [7, 0]);
-        assert_eq!(parse("gdq:t=7").unwrap().to_string(), "gdq:sleepers=turns,t=7,delta=4");
+        assert_eq!(parse("gdq:t=7").unwrap().to_string(), "gdq:sleepers=corrected,t=7,delta=4");
         assert_eq!(parse("gr3").unwrap().to_string(), "gr3:sleepers=turns");
         let apart = parse("gdq-distributed:t=7").unwrap().to_string();
         assert_eq!(apart, "gdq-distributed:sleepers=paper,t=7,delta=4");
