@@ -1,9 +1,10 @@
 //! A user against everybody: what an ordinary user can do, at random, while cpus come and go.
 //!
 //! Two hogs of root are in a cgroup of weight 100, the user's processes in one of 200, whose tree is
-//! theirs. Whatever they do, the hogs are due a third of the cpus that are online; the scheduler stays; the
-//! core explains every decision.
+//! theirs. Whatever they do, the hogs are due a third of what is not root's other processes' or the kernel's;
+//! the scheduler stays; the core explains every decision.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -28,7 +29,7 @@ const RECORDING: &str = "/tmp/recording";
 const HOGS: &str = "/sys/fs/cgroup/hogs";
 const CGROUPS: &str = "/sys/fs/cgroup";
 const WEIGHTS: [(&str, u32); 2] = [(HOGS, 100), (DELEGATED, 200)];
-/// What hogs are due of the cpus.
+/// What hogs are due of what they, the user and nobody have.
 const DUE: f64 = 1.0 / 3.0;
 /// And the least of it that they must receive in a window.
 const LEAST: f64 = 0.95;
@@ -106,17 +107,16 @@ impl Args {
             steps: Vec::new(),
             meter: Meter::new(hogs.pids()),
             loads: 0,
-            online: cpus,
             acts: self.acts.join(","),
             _releaser: Releaser::start(),
         };
         siege.next_wave(random)?;
         thread::sleep(SETTLING);
         siege.loads = scheduler::loads()?;
-        siege.meter.read()?;
+        siege.meter.step()?;
         // All cpus for a quarter of the time, then fewer, then all again.
         let mut gone: Vec<usize> = Vec::new();
-        siege.hold(length / 4, random)?;
+        siege.hold(if self.offline > 0 { length / 4 } else { length }, random)?;
         while gone.len() < self.offline {
             let cpu = 1 + random.index(cpus - 1);
             if !gone.contains(&cpu) {
@@ -184,30 +184,27 @@ impl Drop for Releaser {
     }
 }
 
-/// Sends a signal to each of the user's processes. How many there are.
-fn signal_users(signal: i32) -> Result<usize> {
-    let mut count = 0;
-    for entry in fs::read_dir("/proc")?.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
-            continue;
-        };
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        if is_live_users(&status) {
-            count += 1;
-            // It may have gone.
-            let _ = system::signal(pid, signal);
-        }
+/// Lets the user's processes that were stopped go on.
+fn continue_users() {
+    let leaves = LEAVES.map(|leaf| format!("{DELEGATED}/{leaf}"));
+    // They may have removed it.
+    let lists =
+        leaves.iter().filter_map(|leaf| fs::read_to_string(format!("{leaf}/cgroup.procs")).ok());
+    for pid in lists.flat_map(|list| pids(&list)) {
+        // It may have gone.
+        let _ = system::signal(pid, libc::SIGCONT);
     }
-    Ok(count)
 }
 
-/// By /proc/PID/status: a process of the user's, and no zombie.
-fn is_live_users(status: &str) -> bool {
-    let field = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()
-    };
-    field("Uid:") == Some(&UsersProcess::USER.to_string()) && field("State:") != Some("Z")
+fn pids(list: &str) -> Vec<u32> {
+    list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// Kills all of the user's processes. True if there were any.
+fn kill_users() -> Result<bool> {
+    fs::write(format!("{DELEGATED}/cgroup.kill"), "1")?;
+    let events = fs::read_to_string(format!("{DELEGATED}/cgroup.events"))?;
+    Ok(!events.lines().any(|line| line == "populated 0"))
 }
 
 /// The machine while the user is at it.
@@ -218,7 +215,6 @@ struct Siege {
     meter: Meter,
     /// How often a scheduler was loaded when all began.
     loads: u64,
-    online: usize,
     acts: String,
     _releaser: Releaser,
 }
@@ -243,8 +239,8 @@ impl Siege {
         ensure!(scheduler::loads()? == self.loads, "the kernel has unloaded the scheduler");
         let breaches = fs::read_to_string(BREACHES).unwrap_or_default();
         ensure!(breaches.is_empty(), "the user got what is not for users:\n{breaches}");
-        signal_users(libc::SIGCONT)?;
-        let step = self.meter.step(self.online)?;
+        continue_users();
+        let step = self.meter.step()?;
         println!("{step}");
         self.steps.push(step);
         Ok(())
@@ -252,14 +248,10 @@ impl Siege {
 
     fn set_online(&mut self, cpu: usize, online: bool) -> Result<()> {
         self.step()?;
-        // While it comes or goes it is nobody's.
-        self.online -= usize::from(!online);
         let file = format!("/sys/devices/system/cpu/cpu{cpu}/online");
         fs::write(&file, if online { "1" } else { "0" })
             .with_context(|| format!("{file}: cannot set it to {online}"))?;
-        self.step()?;
-        self.online += usize::from(online);
-        Ok(())
+        self.step()
     }
 
     /// Ends all of the user's processes and starts others.
@@ -282,7 +274,7 @@ impl Siege {
             miscreant.kill()?;
         }
         let deadline = Instant::now() + PATIENCE;
-        while signal_users(libc::SIGKILL)? > 0 {
+        while kill_users()? {
             ensure!(Instant::now() < deadline, "processes of the user do not end in {PATIENCE:?}");
             thread::sleep(Duration::from_millis(20));
         }
@@ -310,16 +302,15 @@ struct Step {
     /// Run times in s.
     hogs: [f64; 2],
     user: f64,
-    /// Of root's processes and the kernel's.
-    others: f64,
     /// Nobody's.
     idle: f64,
 }
 
 impl Step {
-    /// What a hog is due, in s.
+    /// What a hog is due, in s. By what was received, not by the clock: cpus come and go, and root's other
+    /// processes and the kernel take time that no run time tells.
     fn due(&self) -> f64 {
-        DUE / 2.0 * (self.seconds * self.online as f64 - self.others)
+        DUE / 2.0 * (self.hogs.iter().sum::<f64>() + self.user + self.idle)
     }
 }
 
@@ -328,14 +319,13 @@ impl fmt::Display for Step {
         let part = |time: f64| time / self.seconds;
         write!(
             f,
-            "{:.2} s, {} cpus: hogs {:.3} {:.3}, due {:.3}; user {:.3}, others {:.3}, idle {:.3}",
+            "{:.2} s, {} cpus: hogs {:.3} {:.3}, due {:.3}; user {:.3}, idle {:.3}",
             self.seconds,
             self.online,
             part(self.hogs[0]),
             part(self.hogs[1]),
             part(self.due()),
             part(self.user),
-            part(self.others),
             part(self.idle),
         )
     }
@@ -344,29 +334,39 @@ impl fmt::Display for Step {
 struct Meter {
     hogs: Vec<u32>,
     at: Instant,
-    last: [f64; 5],
+    last: Times,
+}
+
+/// Run times in s: of each hog and the user; and for how long each cpu that is online idled.
+#[derive(Default)]
+struct Times {
+    hogs: [f64; 2],
+    user: f64,
+    idle: BTreeMap<String, f64>,
 }
 
 impl Meter {
     fn new(hogs: Vec<u32>) -> Meter {
-        Meter { hogs, at: Instant::now(), last: [0.0; 5] }
+        Meter { hogs, at: Instant::now(), last: Times::default() }
     }
 
-    /// Run times since the last reading: of each hog, the user, the rest, nobody.
-    fn read(&mut self) -> Result<[f64; 5]> {
+    /// What was received since the last step, or the beginning of all.
+    fn step(&mut self) -> Result<Step> {
         let hog =
             |index: usize| Ok::<_, anyhow::Error>(run_time_ns(self.hogs[index])? as f64 / 1e9);
-        let now = [hog(0)?, hog(1)?, user_s()?, others_s()?, idle_s()?];
-        let since = [0, 1, 2, 3, 4].map(|at| (now[at] - self.last[at]).max(0.0));
-        (self.last, self.at) = (now, Instant::now());
-        Ok(since)
-    }
-
-    fn step(&mut self, online: usize) -> Result<Step> {
-        let begin = self.at;
-        let [first, second, user, others, idle] = self.read()?;
-        let seconds = (self.at - begin).as_secs_f64();
-        Ok(Step { seconds, online, hogs: [first, second], user, others, idle })
+        let now = Times { hogs: [hog(0)?, hog(1)?], user: user_s()?, idle: idle_s()? };
+        let at = Instant::now();
+        // A cpu that has come or gone counts from when it is there at both ends.
+        let idle = now.idle.iter().filter_map(|(cpu, idle)| Some(idle - self.last.idle.get(cpu)?));
+        let step = Step {
+            seconds: (at - self.at).as_secs_f64(),
+            online: now.idle.len(),
+            hogs: [0, 1].map(|hog| now.hogs[hog] - self.last.hogs[hog]),
+            user: now.user - self.last.user,
+            idle: idle.sum(),
+        };
+        (self.last, self.at) = (now, at);
+        Ok(step)
     }
 }
 
@@ -376,18 +376,17 @@ fn user_s() -> Result<f64> {
     Ok(usage.context("cpu.stat has no usage_usec")?.parse::<u64>()? as f64 / 1e6)
 }
 
-/// Of everybody in the root cgroup.
-fn others_s() -> Result<f64> {
-    let threads = fs::read_to_string(format!("{CGROUPS}/cgroup.threads"))?;
-    // One that has gone since is gone.
-    let times = threads.split_whitespace().filter_map(|thread| run_time_ns(thread).ok());
-    Ok(times.sum::<u64>() as f64 / 1e9)
+fn idle_s() -> Result<BTreeMap<String, f64>> {
+    let stat = fs::read_to_string("/proc/stat")?;
+    // The first line is the sum of all, also of those that are offline.
+    stat.lines().skip(1).take_while(|line| line.starts_with("cpu")).map(idle_of).collect()
 }
 
-fn idle_s() -> Result<f64> {
-    let stat = fs::read_to_string("/proc/stat")?;
-    let ticks = stat.split_whitespace().nth(4).context("/proc/stat has no idle time")?;
-    Ok(ticks.parse::<u64>()? as f64 / USER_TICKS_PER_S)
+/// Of a cpu, by its line of /proc/stat.
+fn idle_of(line: &str) -> Result<(String, f64)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let ticks = words.get(4).context("/proc/stat has no idle time")?.parse::<u64>()?;
+    Ok((words[0].to_string(), ticks as f64 / USER_TICKS_PER_S))
 }
 
 /// The least part of its due that a hog received in a window; none if there is no window.
