@@ -229,3 +229,50 @@ fn an_arrival_may_wait_long_for_the_lighter_group() {
     assert_eq!(longest_wait(Rescale::Neighbour), 62);
     assert_eq!(longest_wait(Rescale::Own), 1);
 }
+
+const CHANGERS: u32 = 12;
+const HOG: u32 = 1 << 19;
+/// Between these the changers' weights go to and fro.
+const LIGHT: [u32; 2] = [20_000, 40_000];
+
+/// What hogs receive of their due on 4 cpus, beside tasks that are worth a cpu each, and tasks whose weights
+/// change, one after the other, every `period` picks.
+fn hogs_beside_changers(hogs: u32, worth_a_cpu: u32, period: u64) -> f64 {
+    let heavies = vec![2 * HOG; worth_a_cpu as usize];
+    let hogs_at = heavies.len()..heavies.len() + hogs as usize;
+    let weights = [heavies, vec![HOG; hogs as usize], vec![LIGHT[0]; CHANGERS as usize]].concat();
+    let setup = Setup::new(4, QUANTUM_NS);
+    let mut policy = start(Checked::new(Gr3::new(&setup), &setup), &weights);
+    let (mut running, mut service) = ([None; 4], 0);
+    let picks = 40_000u64;
+    for pick in 0..picks {
+        let (cpu, now_ns) = ((pick % 4) as usize, pick * QUANTUM_NS / 4);
+        if let Some(task) = running[cpu] {
+            policy.charge(task, QUANTUM_NS, now_ns);
+        }
+        let (round, at) = ((pick / period) as usize, (pick % period) as usize);
+        if at < CHANGERS as usize {
+            let task = TaskId(u32::try_from(hogs_at.end + at).expect("tasks are few"));
+            let weight = Weight::new(LIGHT[round % 2]).expect("a weight is positive");
+            policy.set_weight(task, weight, now_ns);
+        }
+        running[cpu] = policy.pick(cpu, now_ns);
+        service += u64::from(running[cpu].is_some_and(|task| hogs_at.contains(&task.index())));
+    }
+    let hogs_weigh = f64::from(hogs * HOG);
+    let share = |light: u32| hogs_weigh / (hogs_weigh + f64::from(CHANGERS * light));
+    let due = f64::from(4 - worth_a_cpu) / 4.0 * LIGHT.map(share).iter().sum::<f64>() / 2.0;
+    service as f64 / (due * picks as f64)
+}
+
+/// They are not paid twice for a quantum, nor anew in each group, whether weights are capped or not. (They
+/// were: the hogs had .33 to .88 of their due.)
+#[test]
+fn who_changes_weight_again_and_again_gains_nothing() {
+    for (hogs, worth_a_cpu) in [(8, 0), (2, 2)] {
+        for period in [16, 64, 400] {
+            let part = hogs_beside_changers(hogs, worth_a_cpu, period);
+            assert!((part - 1.0).abs() < 0.04, "{hogs}, {worth_a_cpu}, {period}: {part:.3}");
+        }
+    }
+}

@@ -22,6 +22,8 @@ struct Task {
     blocked: bool,
     /// Queued, and no part of its group before its turn.
     pending: bool,
+    /// It has been counted from its first turn on only.
+    late: bool,
     holder: Option<CpuId>,
     /// In quanta.
     deficit: Number,
@@ -36,7 +38,7 @@ struct Group {
     /// In round-robin order, the current one somewhere among them.
     ring: Vec<usize>,
     current: usize,
-    /// W + 1.
+    /// W + 1, and parts of a quantum, with which nothing is decided.
     work: Number,
 }
 
@@ -106,7 +108,7 @@ impl Twin {
     /// Whether the pair i, i+1 of the list is not well ordered.
     fn violated(&self, i: usize) -> bool {
         let (a, b) = (&self.groups[i], &self.groups[i + 1]);
-        &a.work * self.weight(b) > &b.work * self.weight(a)
+        a.work.floor() * self.weight(b) > b.work.floor() * self.weight(a)
     }
 
     /// The group after the last violated pair, or the first one.
@@ -190,8 +192,8 @@ impl Twin {
         } else if place == 0 && group.current == 0 && !self.fresh {
             group.current = group.ring.len() - 1;
         }
-        self.tasks[group.ring[group.current]].pending = false;
-        let order = group.order;
+        let (current, order) = (group.ring[group.current], group.order);
+        self.count_in(current);
         if self.fresh && place == 0 {
             self.restart_ring(order);
         }
@@ -200,8 +202,7 @@ impl Twin {
     /// Changes tasks and cap; then takes the groups whose weight is not what it was (relative to
     /// the cap's denominator there is no difference: weights are rational here) out of the list and
     /// puts them back in decreasing order, each with its work rescaled.
-    /// Returns the fraction of a quantum that rounding the work of the last group has lost.
-    fn change(&mut self, change: impl FnOnce(&mut Twin)) -> Number {
+    fn change(&mut self, change: impl FnOnce(&mut Twin)) {
         let before: Vec<(u32, Number)> =
             self.groups.iter().map(|g| (g.order, self.weight(g))).collect();
         let work: Number = self.groups.iter().map(|g| &g.work - Number::one()).sum();
@@ -213,26 +214,18 @@ impl Twin {
             groups.into_iter().partition(|g| unchanged(self, g));
         self.groups = keep;
         touched.sort_by_key(|g| std::cmp::Reverse(g.order));
-        let mut lost = Number::zero();
         for group in touched.into_iter().filter(|g| !g.ring.is_empty()) {
             let before = before.iter().find(|(order, _)| *order == group.order);
-            lost = self.put_back(group, before.map(|(_, weight)| weight.clone()), &total);
+            self.put_back(group, before.map(|(_, weight)| weight.clone()), &total);
         }
         self.at = self.owed();
         if self.groups.is_empty() {
             (self.fresh, self.cap, self.arrivals) = (true, None, 0);
         }
-        lost
     }
 
     /// `total` is the work and the weight of all groups before the change.
-    fn put_back(
-        &mut self,
-        mut group: Group,
-        old: Option<Number>,
-        total: &(Number, Number),
-    ) -> Number {
-        let mut lost = Number::zero();
+    fn put_back(&mut self, mut group: Group, old: Option<Number>, total: &(Number, Number)) {
         let weight = self.weight(&group);
         let key = |w: &Number, order: u32| (std::cmp::Reverse(w.clone()), order);
         let place = self
@@ -242,27 +235,27 @@ impl Twin {
             .unwrap_or(self.groups.len());
         let neighbour = if place < self.groups.len() { Some(place) } else { place.checked_sub(1) };
         if self.rescale == Rescale::Own && !self.fresh {
-            let own = old.clone().map(|old| (&group.work - Number::one(), old));
+            let own = old.map(|old| (&group.work - Number::one(), old));
             let (work, base) = own.unwrap_or_else(|| total.clone());
-            let work = work * &weight / base;
-            let removal = old.is_some_and(|old| weight < old);
-            group.work = if removal { work.ceil() } else { work.floor() } + Number::one();
-            lost = if removal { lost } else { work.fract() };
+            // The library scales whole quanta and the rest each for itself.
+            let parts = number(1u32 << 16);
+            let scaled = |work: Number| (work * &weight * &parts / &base).floor() / &parts;
+            group.work = scaled(work.floor()) + scaled(work.fract()) + Number::one();
         } else if let Some(neighbour) = neighbour.filter(|_| !self.fresh) {
             let neighbour = &self.groups[neighbour];
             group.work = (&neighbour.work * &weight / self.weight(neighbour)).floor();
         }
         self.groups.insert(place, group);
-        lost
     }
 
-    fn arrive(&mut self, task: usize) {
+    fn arrive(&mut self, task: usize, at_once: bool) {
+        self.tasks[task].late = false;
         self.tasks[task].arrival = self.arrivals;
         self.arrivals += 1;
         self.tasks[task].queued = true;
         let order = order_of(&self.effective(task));
         let group = self.groups.iter().position(|g| g.order == order);
-        let later = !self.fresh && self.cap.is_none();
+        let later = !at_once && !self.fresh && self.cap.is_none();
         if let Some(group) = group.filter(|_| later) {
             let group = &mut self.groups[group];
             group.ring.insert(group.current, task);
@@ -270,13 +263,12 @@ impl Twin {
             self.tasks[task].pending = true;
             self.tasks[task].deficit = Number::zero();
         } else {
-            let lost = self.change(|twin| {
+            self.change(|twin| {
                 if twin.exceeds(task) {
                     twin.capped.push(task);
                 }
                 twin.enter_ring(task);
             });
-            self.credit(task, &lost);
         }
         if self.cpus.len() > 1 && !self.fresh {
             self.readjust();
@@ -286,39 +278,31 @@ impl Twin {
         }
     }
 
-    /// The library counts a deficit in quanta/2^σ (and /Q if capped), and keeps it below two.
-    fn credit(&mut self, task: usize, lost: &Number) {
-        let order = order_of(&self.effective(task));
-        let cpus = match &self.cap {
-            Some((_, cpus)) if self.exceeds(task) => *cpus,
-            _ => 1,
-        };
-        let unit = number((cpus as u128) << order);
-        let credit = (lost * &unit).floor() / &unit;
-        let most = number(2u32) - Number::one() / unit;
-        let deficit = &mut self.tasks[task].deficit;
-        *deficit = (&*deficit + credit).min(most);
+    /// A task is a part of its group from now on, if it was none.
+    fn count_in(&mut self, task: usize) {
+        self.tasks[task].late |= std::mem::take(&mut self.tasks[task].pending);
     }
 
     /// The turn of a task has come that is blocked or pending.
     fn make_ready(&mut self, task: usize) {
         if self.tasks[task].pending {
-            self.change(|twin| twin.tasks[task].pending = false);
+            self.change(|twin| twin.count_in(task));
             self.grant_arrival(task);
         } else {
             self.leave(task);
         }
     }
 
-    /// A task that leaves right after its turn is not counted for the round that it was charged for.
+    /// A task that leaves right after its turn is not counted for the round that it was charged for, if it
+    /// was not counted while it waited for its first turn.
     fn refund(&mut self, task: usize) {
         let held = self.tasks[task].holder.is_some();
         let group = self.groups.iter_mut().find(|g| g.ring.contains(&task));
-        let Some(group) = group.filter(|_| !self.fresh && !self.tasks[task].pending) else {
+        let Some(group) = group.filter(|_| !self.fresh && self.tasks[task].late) else {
             return;
         };
         let ran = (held && self.cpus.len() > 1) || group.ring[group.current] == task;
-        if ran && group.work > Number::one() {
+        if ran && group.work.floor() > Number::one() {
             group.work -= Number::one();
         }
     }
@@ -347,7 +331,7 @@ impl Twin {
         if group.ring[group.current] == task && group.ring.len() > 1 {
             group.current = (group.current + 1) % group.ring.len();
             let next = group.ring[group.current];
-            self.tasks[next].pending = false;
+            self.count_in(next);
             let allotment = self.allotment(next);
             self.tasks[next].deficit += allotment;
         }
@@ -541,6 +525,7 @@ impl Policy for Twin {
             queued: false,
             blocked: true,
             pending: false,
+            late: false,
             holder: None,
             deficit: Number::zero(),
             frontlog: 0,
@@ -577,14 +562,14 @@ impl Policy for Twin {
         }
         self.tasks[index].weight = weight.get();
         if queued && !self.tasks[index].blocked {
-            self.arrive(index);
+            self.arrive(index, true);
         }
     }
 
     fn wake(&mut self, task: TaskId, _now_ns: Nanos) {
         self.tasks[task.index()].blocked = false;
         if !self.tasks[task.index()].queued {
-            self.arrive(task.index());
+            self.arrive(task.index(), false);
         }
     }
 

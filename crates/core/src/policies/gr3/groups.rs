@@ -32,8 +32,8 @@ pub enum Resume {
 pub enum Rescale {
     /// In proportion to the next group's work (USENIX'05 §2.3).
     Neighbour,
-    /// In proportion to its own work before, or to the total work if it is new; rounded up on a
-    /// removal; what an arrival loses in rounding goes into its deficit (CUCS-028-04 §2.3). Ours.
+    /// In proportion to its own work before, or to the total work if it is new (CUCS-028-04 §2.3), to
+    /// 1/2^16 of a quantum. Ours.
     Own,
 }
 
@@ -83,6 +83,8 @@ pub(super) struct Group {
     /// if the group's next choice needs care: what the cursor knows may have changed, or some task
     /// is capped, since those count in other units.
     pub(super) one: u64,
+    /// What rescaling has left of a quantum beside W, in 1/2^16.
+    part: u16,
     /// σ.
     pub(super) order: u8,
 }
@@ -97,6 +99,7 @@ impl Group {
         capped: 0,
         cursor: Cursor { deficit: 0, current: 0, next: 0 },
         one: Group::CARE,
+        part: 0,
         order: 0,
     };
 
@@ -132,20 +135,29 @@ impl Group {
         self.take_care();
     }
 
-    /// As [`Groups::work_by_own`], where the old weights, of the group and `total`, are in other units.
-    fn rescale(&mut self, old_weight: u64, total: (u64, u64), (old_unit, unit): (u64, u64)) {
-        let own = (self.work.saturating_sub(1), old_weight);
-        let (work, weight) = if old_weight == 0 { total } else { own };
-        if weight == 0 {
+    /// Sets the work in proportion to the weight: to its own and the old weight, or to those of all groups
+    /// if it is new. Weights now are in units of 1 / `unit`, those before in units of 1 / `old_unit`.
+    fn rescale(&mut self, old_weight: u64, total: Work, (old_unit, unit): (u64, u64)) {
+        let old = if old_weight == 0 { total } else { self.done(old_weight) };
+        if old.weight == 0 {
             return;
         }
         let above = u128::from(self.weight) * u128::from(old_unit);
-        let below = u128::from(weight) * u128::from(unit);
-        let product = u128::from(work).saturating_mul(above);
-        let falls = old_weight != 0 && above < below;
-        let up = u128::from(falls && !product.is_multiple_of(below));
-        let work = u64::try_from(product / below).unwrap_or(u64::MAX >> 1);
-        self.work = work.saturating_add(1).min(u64::MAX >> 1) + u64::try_from(up).unwrap_or(0);
+        let below = u128::from(old.weight) * u128::from(unit);
+        let product = u128::from(old.quanta).saturating_mul(above);
+        let quanta = u64::try_from(product / below).unwrap_or(u64::MAX);
+        let parts = u128::from(old.part) * above / below + (product % below << 16) / below;
+        self.set_work(quanta, u64::try_from(parts).unwrap_or(u64::MAX));
+    }
+
+    /// What the group received when it weighed so much.
+    fn done(&self, weight: u64) -> Work {
+        Work { quanta: self.work.saturating_sub(1), part: self.part, weight }
+    }
+
+    fn set_work(&mut self, quanta: u64, parts: u64) {
+        self.work = quanta.saturating_add(parts >> 16).saturating_add(1).min(u64::MAX >> 1);
+        self.part = low_half(parts);
     }
 
     /// The group is not charged for one of its quanta after all. [`Groups::update`] or
@@ -215,13 +227,23 @@ pub(super) struct Groups {
     pub(super) fresh: bool,
     /// `before` is to be found anew.
     changed: bool,
-    /// Before the change at hand: the work of all groups, and their weight.
-    total: (u64, u64),
+    /// Before the change at hand: of all groups.
+    total: Work,
     rules: Rules,
 }
 
-/// What rounding work down has lost: numerator and denominator, below one.
-pub(super) type Remainder = (u64, u64);
+/// Quanta and parts of one, in 1/2^16, that so much weight received.
+#[derive(Clone, Copy, Debug, Default)]
+struct Work {
+    quanta: u64,
+    part: u16,
+    weight: u64,
+}
+
+/// Of parts of a quantum, those that make no whole one.
+fn low_half(parts: u64) -> u16 {
+    u16::try_from(parts & 0xffff).expect("16 bits")
+}
 
 /// ⌊a·b/c⌋, or 2^64 − 1 if it is more, and the remainder.
 #[inline]
@@ -272,7 +294,7 @@ impl Groups {
             place: [0; ORDERS],
             fresh: true,
             changed: false,
-            total: (0, 0),
+            total: Work::default(),
         }
     }
 
@@ -306,6 +328,12 @@ impl Groups {
     /// Total of the groups' work.
     pub(super) fn work(&self) -> u64 {
         self.live().iter().map(|group| group.work.saturating_sub(1)).sum()
+    }
+
+    /// The same to the part of a quantum, and their weight.
+    fn total(&self) -> Work {
+        let parts: u64 = self.live().iter().map(|group| u64::from(group.part)).sum();
+        Work { quanta: self.work() + (parts >> 16), part: low_half(parts), weight: self.weight() }
     }
 
     /// The current group's turn, unless it needs care.
@@ -349,14 +377,13 @@ impl Groups {
 
     /// Puts `group`, which has tasks, into the list, which holds none of its order.
     #[inline]
-    pub(super) fn insert(&mut self, mut group: Group, cap: (u64, u32)) -> Remainder {
+    pub(super) fn insert(&mut self, mut group: Group, cap: (u64, u32)) {
         debug_assert_eq!(self.place[usize::from(group.order)], 0);
         group.weigh(cap);
         let current = self.current_order();
-        self.total = (self.work(), self.weight());
-        let remainder = self.put_back(group, 0);
+        self.total = self.total();
+        self.put_back(group, 0);
         self.resume(current, false);
-        remainder
     }
 
     /// Makes room for `group`, which counts from the next [`Groups::update_all`] on.
@@ -377,7 +404,7 @@ impl Groups {
 
     /// The tasks of the group of `order` have changed: moves it to its place and rescales it.
     #[inline(always)]
-    pub(super) fn update(&mut self, order: u32, cap: (u64, u32)) -> Remainder {
+    pub(super) fn update(&mut self, order: u32, cap: (u64, u32)) {
         let place = usize::from(self.place[order as usize]);
         debug_assert_ne!(place, 0);
         let current = self.current_order();
@@ -388,16 +415,14 @@ impl Groups {
         group.weigh(cap);
         let weight = group.weight;
         let stays = (place == 1 || previous.precedes(group)) && group.precedes(next);
-        let remainder = if self.rules.rescale == Rescale::Neighbour && weight == old_weight {
+        if self.rules.rescale == Rescale::Neighbour && weight == old_weight {
             self.reslack(place);
-            (0, 1)
         } else if stays {
-            self.rescale(place, old_weight)
+            self.rescale(place, old_weight);
         } else {
-            self.replace(place, old_weight)
-        };
+            self.replace(place, old_weight);
+        }
         self.resume(current, weight < old_weight);
-        remainder
     }
 
     /// The cap has changed from `old_cap`, and tasks have moved. Takes the groups whose share
@@ -406,7 +431,7 @@ impl Groups {
         let current = self.current_order();
         let mut out = [None; ORDERS];
         let (old_unit, unit) = (u64::from(old_cap.1), u64::from(cap.1));
-        let total = (self.work(), self.weight());
+        let total = self.total();
         for group in &mut self.list[1..=self.len] {
             let old_weight = group.weight;
             group.weigh(cap);
@@ -443,10 +468,10 @@ impl Groups {
 
     /// Moves the group at `place` to where it belongs. Out of line: most changes need it not.
     #[inline(never)]
-    fn replace(&mut self, place: usize, old_weight: u64) -> Remainder {
+    fn replace(&mut self, place: usize, old_weight: u64) {
         let group = self.list[place];
         self.take_out(place);
-        self.put_back(group, old_weight)
+        self.put_back(group, old_weight);
     }
 
     fn retain(&mut self, keep: impl Fn(&Group) -> bool) {
@@ -466,7 +491,7 @@ impl Groups {
     /// Inlined so that the group is stored where it belongs and nowhere before: reading in one piece
     /// what was just stored in several takes a dozen cycles.
     #[inline(always)]
-    fn put_back(&mut self, group: Group, old_weight: u64) -> Remainder {
+    fn put_back(&mut self, group: Group, old_weight: u64) {
         self.len += 1;
         let mut place = self.len;
         self.list[place + 1] = Group::SENTINEL;
@@ -476,7 +501,7 @@ impl Groups {
         }
         self.list[place] = group;
         self.register(place);
-        self.rescale(place, old_weight)
+        self.rescale(place, old_weight);
     }
 
     fn move_group(&mut self, from: usize, to: usize) {
@@ -493,18 +518,14 @@ impl Groups {
     /// Sets the work of the group at `place`, whose weight was `old_weight` (0 if it is new), in
     /// proportion to its weight now.
     #[inline(always)]
-    fn rescale(&mut self, place: usize, old_weight: u64) -> Remainder {
-        let mut remainder = (0, 1);
+    fn rescale(&mut self, place: usize, old_weight: u64) {
         match self.rules.rescale {
             _ if self.fresh => {}
             Rescale::Neighbour if self.len == 1 => {}
             Rescale::Neighbour => self.list[place].work = self.work_by_neighbour(place),
-            Rescale::Own => {
-                (self.list[place].work, remainder) = self.work_by_own(place, old_weight);
-            }
+            Rescale::Own => self.work_by_own(place, old_weight),
         }
         self.reslack(place);
-        remainder
     }
 
     /// USENIX'05 §2.3; with V for W + 1 the formula is V_G = ⌊V_n·Φ_G/Φ_n⌋.
@@ -523,21 +544,19 @@ impl Groups {
         work
     }
 
-    /// CUCS-028-04 §2.3. If the weight is the old one, so is the work.
+    /// As [`Group::rescale`], in the same units as before.
     #[inline(always)]
-    fn work_by_own(&self, place: usize, old_weight: u64) -> (u64, Remainder) {
-        let group = &self.list[place];
-        let own = (group.work.saturating_sub(1), old_weight);
-        let (work, weight) = if old_weight == 0 { self.total } else { own };
-        if weight == 0 {
-            return (group.work, (0, 1));
+    fn work_by_own(&mut self, place: usize, old_weight: u64) {
+        let total = self.total;
+        let group = &mut self.list[place];
+        let old = if old_weight == 0 { total } else { group.done(old_weight) };
+        if old.weight == 0 {
+            return;
         }
-        let (scaled, rest) = scaled(work, group.weight, weight);
-        let work = scaled.saturating_add(1).min(u64::MAX >> 1);
-        // Whether a weight falls is as good as random: no branch.
-        let (up, rest) =
-            select_unpredictable(group.weight < old_weight, (u64::from(rest > 0), 0), (0, rest));
-        (work + up, (rest, weight))
+        let (quanta, rest) = scaled(old.quanta, group.weight, old.weight);
+        let rest = scaled(rest, 1 << 16, old.weight).0;
+        let parts = scaled(u64::from(old.part), group.weight, old.weight).0 + rest;
+        group.set_work(quanta, parts);
     }
 
     /// Lowers every group's work (but that of the group at `except`, which is about to be set) by

@@ -130,7 +130,7 @@ impl Gr3 {
         let mut last = None;
         for index in staying..self.capped.len() {
             let task = self.capped[index];
-            let Task { weight, node } = self.tasks[task.index()];
+            let Task { weight, node, .. } = self.tasks[task.index()];
             let flags = self.rings.get(node).task & (UNREADY | HELD);
             self.leave_ring(task, weight.order());
             let first = self.groups.get(order).filter(|group| !group.is_empty());

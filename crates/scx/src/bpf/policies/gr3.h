@@ -50,6 +50,8 @@ struct policy_task {
 	bool held;
 	/* Counts as the cap, and stands in the cap's group. */
 	bool capped;
+	/* Its group has counted it from its first turn on only, not while it waited for that. */
+	bool late;
 };
 
 struct group {
@@ -59,6 +61,8 @@ struct group {
 	u64 weight;
 	/* V = W + 1: quanta received plus one; only ratios matter. */
 	u64 work;
+	/* What rescaling has left of a quantum beside W, in 1/2^16. */
+	u64 part;
 	/* Total weight of the tasks that are not capped. */
 	u64 plain;
 	u32 capped;
@@ -86,8 +90,8 @@ struct policy_state {
 	bool changed;
 	/* No pair is violated but perhaps the one before the current group. */
 	bool steady;
-	/* What rescaling has lost of a quantum, as a fraction; sums before the change at hand. */
-	u64 lost, lost_of, total_work, total_weight, unit, old_unit;
+	/* Sums before the change at hand. */
+	u64 total_work, total_part, total_weight, unit, old_unit;
 	u32 cpus;
 	/* Queued tasks that are not blocked, pending ones included; those of them that a cpu holds
 	 * (several cpus only). */
@@ -224,39 +228,35 @@ policy_fn u32 sum_groups(u64 unit, u64 old_unit)
 
 	STATE->unit = unit;
 	STATE->old_unit = old_unit;
-	STATE->total_work = STATE->total_weight = 0;
+	STATE->total_work = STATE->total_part = STATE->total_weight = 0;
 	bpf_for(i, 1, STATE->len + 1) {
 		STATE->total_work += group_at(i)->work - 1;
+		STATE->total_part += group_at(i)->part;
 		STATE->total_weight += group_at(i)->weight;
 	}
+	STATE->total_work += STATE->total_part >> 16;
+	STATE->total_part &= 0xffff;
 	return 0;
 }
 
 /*
  * Sets the work of the group at a place in proportion to its weight, which was `old`: to its work
- * before, or to that of all groups if it is new (old = 0). Rounds up if the weight has fallen; else
- * what rounding down has lost is left in `lost` / `lost_of`, for the deficit of an arrival.
+ * before, or to that of all groups if it is new (old = 0). What is no whole quantum is kept beside: were it
+ * dropped, a group whose tasks come one by one would have lost half a quantum for each.
  */
 static __always_inline void rescale(u32 place, u64 old)
 {
 	struct group __arena *group = group_at(place);
-	u64 work = old ? group->work - 1 : STATE->total_work;
+	u64 work = old ? group->work - 1 : STATE->total_work, part = old ? group->part : STATE->total_part;
 	u64 base = (old ? old : STATE->total_weight) * STATE->unit;
-	u64 weight = group->weight * STATE->old_unit, scaled, lost;
+	u64 weight = group->weight * STATE->old_unit, scaled;
 
-	STATE->lost = 0;
-	STATE->lost_of = 1;
 	if (!STATE->fresh && base) {
 		scaled = proportion(work, weight, base);
 		/* A remainder is below 2^64, so the lower halves of the products tell it. */
-		lost = work * weight - scaled * base;
-		if (weight < old * STATE->unit) {
-			scaled += lost != 0;
-		} else {
-			STATE->lost = lost;
-			STATE->lost_of = base;
-		}
-		group->work = scaled + 1;
+		part = proportion(part, weight, base) + proportion(work * weight - scaled * base, 1 << 16, base);
+		group->work = scaled + (part >> 16) + 1;
+		group->part = part & 0xffff;
 	}
 	relead(place - 1, place);
 }
@@ -426,6 +426,7 @@ static __always_inline bool enter_ring(u32 id, u32 at)
 		group->current = id;
 		if (!STATE->place[order]) {
 			group->work = 1;
+			group->part = 0;
 			group->weight = 0;
 			new = true;
 		}
@@ -448,6 +449,7 @@ static __always_inline void start_ring(u32 order, u32 id)
 static __always_inline void count_in(struct group __arena *group, u32 id)
 {
 	TASK(id)->pending = false;
+	TASK(id)->late = true;
 	group->plain += TASK(id)->weight;
 }
 
@@ -855,15 +857,6 @@ policy_fn u32 readjust(void)
 
 /* --- arrival and departure ----------------------------------------------------------------- */
 
-/* An arrival's deficit makes up for what rounding the work of its group has lost. */
-static __always_inline void credit(struct policy_task __arena *task)
-{
-	u64 one = one_quantum(task, group_of(task));
-	u64 deficit = task->deficit + proportion(one, STATE->lost, STATE->lost_of);
-
-	task->deficit = deficit < 2 * one ? deficit : 2 * one - 1;
-}
-
 /* A task of this weight is queued now. */
 static __always_inline void count_weight(u32 weight)
 {
@@ -889,7 +882,8 @@ static __always_inline void uncount_weight(u32 weight)
 	STATE->load -= weight;
 }
 
-static __always_inline void arrive(u32 id)
+/* A task is queued. It counts at once if it has competed until now, or else from its turn on. */
+static __always_inline void arrive(u32 id, u32 at_once)
 {
 	struct policy_task __arena *task = TASK(id);
 	u32 class = ilog2(task->weight) & 31;
@@ -897,12 +891,12 @@ static __always_inline void arrive(u32 id)
 	count_weight(task->weight);
 	task->arrival = STATE->arrivals++;
 	task->capped = above_cap(task->weight);
-	if (STATE->fresh || STATE->cap_feasible != CAP_NONE || !STATE->place[class]) {
+	task->late = false;
+	if (at_once || STATE->fresh || STATE->cap_feasible != CAP_NONE || !STATE->place[class]) {
 		if (enter_ring(id, NIL))
 			insert_group(group_of(task));
 		else
 			update_group(group_of(task));
-		credit(task);
 	} else {
 		task->queued = true;
 		task->pending = true;
@@ -949,7 +943,8 @@ static __always_inline void pass_turn(u32 id, u32 order)
 
 /*
  * A task that is about to leave is no longer counted for the round that it has just been charged
- * for, if its turn was the last one or it still runs.
+ * for, if its turn was the last one or it still runs: the round in which it waited for its first turn was
+ * not counted. If that was, it has paid for its turns.
  */
 static __always_inline void refund(u32 id)
 {
@@ -957,7 +952,7 @@ static __always_inline void refund(u32 id)
 	u32 order = group_of(task), place = STATE->place[order & 63];
 	struct group __arena *group = &STATE->groups[order & 63];
 
-	if (task->pending || STATE->fresh || (group->current != id && !task->held))
+	if (task->pending || !task->late || STATE->fresh || (group->current != id && !task->held))
 		return;
 	if (group->work > 1) {
 		group->work--;
@@ -1176,7 +1171,7 @@ policy_fn u32 policy_add(u32 id, u32 weight)
 	task->weight = weight;
 	task->holder = NIL;
 	task->frontlog = 0;
-	task->queued = task->blocked = task->pending = task->held = task->capped = false;
+	task->queued = task->blocked = task->pending = task->held = task->capped = task->late = false;
 	return 0;
 }
 
@@ -1221,16 +1216,22 @@ static __always_inline void reweigh_in_place(u32 id, u32 weight)
 		readjust();
 }
 
-policy_fn u32 policy_wake(u32 id)
+/* A task that was blocked, or is queued no longer, waits; as to `at_once` see arrive(). */
+policy_fn u32 queue_up(u32 id, u32 at_once)
 {
 	struct policy_task __arena *task = TASK(id);
 
 	if (task->queued)
 		task->blocked = false;
 	else
-		arrive(id);
+		arrive(id, at_once);
 	STATE->runnable++;
 	return 0;
+}
+
+static __always_inline void policy_wake(u32 id)
+{
+	queue_up(id, false);
 }
 
 policy_fn u32 policy_set_weight(u32 id, u32 weight)
@@ -1255,7 +1256,7 @@ policy_fn u32 policy_set_weight(u32 id, u32 weight)
 	task->weight = weight;
 	if (!blocked) {
 		STATE->runnable--;
-		policy_wake(id);
+		queue_up(id, true);
 	}
 	return 0;
 }
