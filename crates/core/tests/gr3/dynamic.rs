@@ -237,32 +237,32 @@ const LIGHT: [u32; 2] = [20_000, 40_000];
 
 /// What hogs receive of their due on 4 cpus, beside tasks that are worth a cpu each, and tasks whose weights
 /// change, one after the other, every `period` picks.
-fn hogs_beside_changers(hogs: u32, worth_a_cpu: u32, period: u64) -> f64 {
+fn hogs_beside_changers(hogs: u32, worth_a_cpu: u32, period: usize) -> f64 {
     let heavies = vec![2 * HOG; worth_a_cpu as usize];
     let hogs_at = heavies.len()..heavies.len() + hogs as usize;
     let weights = [heavies, vec![HOG; hogs as usize], vec![LIGHT[0]; CHANGERS as usize]].concat();
     let setup = Setup::new(4, QUANTUM_NS);
     let mut policy = start(Checked::new(Gr3::new(&setup), &setup), &weights);
     let (mut running, mut service) = ([None; 4], 0);
-    let picks = 40_000u64;
+    let picks = 40_000;
     for pick in 0..picks {
-        let (cpu, now_ns) = ((pick % 4) as usize, pick * QUANTUM_NS / 4);
+        let (cpu, now_ns) = (pick % 4, pick as u64 * QUANTUM_NS / 4);
         if let Some(task) = running[cpu] {
             policy.charge(task, QUANTUM_NS, now_ns);
         }
-        let (round, at) = ((pick / period) as usize, (pick % period) as usize);
+        let (round, at) = (pick / period, pick % period);
         if at < CHANGERS as usize {
             let task = TaskId(u32::try_from(hogs_at.end + at).expect("tasks are few"));
             let weight = Weight::new(LIGHT[round % 2]).expect("a weight is positive");
             policy.set_weight(task, weight, now_ns);
         }
         running[cpu] = policy.pick(cpu, now_ns);
-        service += u64::from(running[cpu].is_some_and(|task| hogs_at.contains(&task.index())));
+        service += u32::from(running[cpu].is_some_and(|task| hogs_at.contains(&task.index())));
     }
     let hogs_weigh = f64::from(hogs * HOG);
     let share = |light: u32| hogs_weigh / (hogs_weigh + f64::from(CHANGERS * light));
     let due = f64::from(4 - worth_a_cpu) / 4.0 * LIGHT.map(share).iter().sum::<f64>() / 2.0;
-    service as f64 / (due * picks as f64)
+    f64::from(service) / (due * picks as f64)
 }
 
 /// They are not paid twice for a quantum, nor anew in each group, whether weights are capped or not. (They

@@ -146,7 +146,7 @@ impl Group {
         let below = u128::from(old.weight) * u128::from(unit);
         let product = u128::from(old.quanta).saturating_mul(above);
         let quanta = u64::try_from(product / below).unwrap_or(u64::MAX);
-        let parts = u128::from(old.part) * above / below + (product % below << 16) / below;
+        let parts = u128::from(old.part) * above / below + ((product % below) << 16) / below;
         self.set_work(quanta, u64::try_from(parts).unwrap_or(u64::MAX));
     }
 
