@@ -2,16 +2,17 @@
 //! that pick and the kernel, which has tasks in hand meanwhile, can meet.
 //!
 //! A step is one access to a task's word, one call of the policy, or what the kernel does under a run queue's
-//! lock. Tasks wake, sleep, are requeued (renice does so), and end their quanta; task 0 may run on cpu 0
-//! only. The policy is what its contract says: it gives a waiting task to who picks, at once, and answers
-//! "picked" when it is to block one that it has given away (how it does is in `queue_model.rs`). What is not
-//! modelled: rescues, tasks beside the policy, and who runs how long.
+//! lock. Tasks wake, sleep, are requeued (renice does so), end their quanta, and may read then what RCU
+//! protects (`src/bpf/reader.h`); as the scheduler loads it finds some that do not sleep. Task 0 may run on
+//! cpu 0 only. The policy is what its contract says: it gives a waiting task to who picks, at once, and
+//! answers "picked" when it is to block one that it has given away (how it does is in `queue_model.rs`). What
+//! is not modelled: rescues, tasks beside the policy, and who runs how long.
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 const CPUS: usize = 2;
 const TASKS: usize = 2;
-/// Times that a task wakes, or is requeued.
+/// Times that a task wakes, is requeued, or reads as it makes room; where none sleeps at first, two less.
 const CHANGES: u8 = 4;
 
 type Cpu = usize;
@@ -98,6 +99,8 @@ struct Task {
     hand: Hand,
     /// Its cpu has it in hand, to run another.
     makes_room: bool,
+    /// As `slot->in_transit`: its quantum is over, or it reads, and who picks it leaves it to `ops.enqueue`.
+    in_transit: bool,
     /// By cpu that has inserted it: where, and if it was in our custody then and has been since.
     inserted: [Option<(Cpu, bool)>; CPUS],
 }
@@ -114,6 +117,8 @@ enum Phase {
     Picks,
     /// The policy has given it a task.
     Says(Id),
+    /// It has said so, and looks whether the task is in transit; it is not.
+    Looks(Id),
     Inserts(Id),
     Checks(Id),
     /// That must not run here: it is claimed; it waits by its word; is claimed again; blocked; away.
@@ -158,8 +163,12 @@ enum Flaw {
     Unclaimed,
     /// The cpu for which a task was picked that is taken out is not kicked.
     Silent,
+    /// Nor is it if it picked the task, or sent it away, while somebody took it out.
+    Misdirected,
     /// `ops.enqueue` looks at the word before the kernel has noted that the task comes.
     LooksEarly,
+    /// `ops.enqueue` leaves a task that joins the policy in our custody, though it is marked since it reads.
+    LeavesReaders,
 }
 
 struct Custody {
@@ -169,7 +178,8 @@ struct Custody {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Wake(Id, Cpu),
-    Requeue(Id),
+    /// It reads, or not.
+    Requeue(Id, bool),
     Sleep(Id),
     /// What comes next with a task in hand, where it can go one way or the other: its run goes on, or not;
     /// it is stopped at once, or not.
@@ -179,6 +189,8 @@ enum Step {
     /// An idle cpu that was kicked, or has a task in its queue.
     Schedule(Cpu),
     Pick(Cpu, Id),
+    /// Its current task, which reads, or not, goes back.
+    MakeRoom(Cpu, bool),
     /// What comes next on a cpu, without a choice.
     On(Cpu),
 }
@@ -241,9 +253,10 @@ impl State {
         }
     }
 
-    fn enters(&mut self, id: Id, flaw: Flaw) {
+    fn enters(&mut self, id: Id, reads: bool, flaw: Flaw) {
         let place = if flaw == Flaw::LooksEarly { Place::Unnoted } else { Place::Queueing };
         self.tasks[id].renew(place);
+        self.tasks[id].in_transit = reads;
         self.tasks[id].hand = Hand::Looks;
     }
 
@@ -286,11 +299,10 @@ impl State {
     }
 
     /// A task is out of the policy.
-    fn has_left(&mut self, id: Id, then: Then, flaw: Flaw) {
+    fn has_left(&mut self, id: Id, then: Then) {
         match then {
             Then::Sleep => self.comes_to_rest(id, Place::Asleep),
-            Then::Rejoin(cpu) => {
-                self.kick(cpu, flaw);
+            Then::Rejoin(_) => {
                 self.tasks[id].word = Word::Claimed;
                 self.tasks[id].hand = Hand::Joins;
             }
@@ -313,7 +325,14 @@ impl State {
             }
             Hand::Joined => {
                 self.tasks[id].word = Word::Waiting;
-                self.tasks[id].hand = Hand::Rests;
+                if flaw == Flaw::LeavesReaders {
+                    self.comes_to_rest(id, Place::Custody);
+                } else {
+                    self.tasks[id].hand = Hand::Rests;
+                }
+            }
+            Hand::Rests if self.tasks[id].in_transit => {
+                self.comes_to_rest(id, Place::Local(self.tasks[id].home));
             }
             Hand::Rests => self.comes_to_rest(id, Place::Custody),
             Hand::Leaves(then, how) => self.leave(id, then, how, choice, flaw),
@@ -326,11 +345,14 @@ impl State {
             Leaving::Looks => match self.tasks[id].word {
                 Word::Running(cpu) => {
                     self.claim(id, flaw);
+                    let home = self.tasks[id].home;
+                    let waits = then == Then::Rejoin(home);
+                    let looks_anyway = then == Then::Sleep && cpu == home;
+                    let is_missed = flaw == Flaw::Misdirected && then != Then::Rejoin(cpu);
                     // The cpu that has to look for another is kicked when that is over.
-                    if then == Then::Sleep && cpu != self.tasks[id].home {
+                    if !waits && !looks_anyway && (then == Then::Sleep || !is_missed) {
                         self.kick(cpu, flaw);
                     }
-                    let waits = then == Then::Rejoin(self.tasks[id].home);
                     go(self, if waits { Leaving::Ends } else { Leaving::Stops });
                 }
                 Word::Waiting => {
@@ -339,7 +361,11 @@ impl State {
                 }
                 Word::Away => {
                     self.tasks[id].word = Word::Blocked;
-                    self.has_left(id, then, flaw);
+                    // It may count on the task, and idle.
+                    if flaw != Flaw::Misdirected {
+                        self.kick(self.tasks[id].home, flaw);
+                    }
+                    self.has_left(id, then);
                 }
                 Word::Blocked | Word::Claimed => {}
             },
@@ -374,7 +400,7 @@ impl State {
             Leaving::Writes(word) => {
                 self.tasks[id].word = word;
                 if word == Word::Blocked {
-                    self.has_left(id, then, flaw);
+                    self.has_left(id, then);
                 } else {
                     go(self, Leaving::Looks);
                 }
@@ -392,6 +418,7 @@ impl State {
         }
         self.cpus[cpu].phase = Phase::Picks;
         let Some(id) = self.current(cpu) else { return };
+        self.tasks[id].in_transit = true;
         if self.tasks[id].word == Word::Running(cpu) {
             self.tasks[id].word = Word::Waiting;
             self.cpus[cpu].phase = Phase::Charges(id);
@@ -444,9 +471,15 @@ impl State {
             Phase::Says(id) => {
                 self.tasks[id].word = Word::Running(cpu);
                 self.cpus[cpu].task = Some(id);
-                let keeps = self.tasks[id].place == Place::On(cpu);
-                go(self, if keeps { Phase::Out } else { Phase::Inserts(id) });
+                if self.tasks[id].place == Place::On(cpu) {
+                    self.tasks[id].in_transit = false;
+                    go(self, Phase::Out);
+                } else {
+                    go(self, Phase::Looks(id));
+                }
             }
+            Phase::Looks(id) if self.tasks[id].in_transit => go(self, Phase::Flushes),
+            Phase::Looks(id) => go(self, Phase::Inserts(id)),
             Phase::Inserts(id) => {
                 self.insert(cpu, id, cpu);
                 go(self, Phase::Checks(id));
@@ -467,7 +500,7 @@ impl State {
                 go(self, Phase::Flushes);
             }
             Phase::Flushes => self.flush(cpu),
-            Phase::Switches => self.switch(cpu, flaw),
+            Phase::Switches => self.switch(cpu),
         }
     }
 
@@ -535,13 +568,15 @@ impl State {
             if self.local(cpu).is_none() && dispatched { Phase::Picks } else { Phase::Switches };
     }
 
-    /// The current task, if there is one, goes back; then who is in the local queue runs, if anybody is.
-    fn switch(&mut self, cpu: Cpu, flaw: Flaw) {
+    fn make_room(&mut self, cpu: Cpu, reads: bool, flaw: Flaw) {
         if let Some(id) = self.current(cpu) {
-            self.enters(id, flaw);
+            self.enters(id, reads, flaw);
             self.tasks[id].makes_room = true;
-            return;
         }
+    }
+
+    /// Who is in the local queue runs, if anybody is.
+    fn switch(&mut self, cpu: Cpu) {
         if let Some(id) = self.local(cpu) {
             self.tasks[id].place = Place::On(cpu);
             self.tasks[id].home = cpu;
@@ -563,18 +598,26 @@ impl State {
 
     fn task_steps(&self, id: Id, push: &mut impl FnMut(Step)) {
         let task = &self.tasks[id];
+        let either = [false, true].into_iter();
         match (task.hand, task.place) {
             (Hand::None, Place::Asleep) if self.changes > 0 => {
                 let cpus = (0..CPUS).filter(|&cpu| Task::may_run(id, cpu));
                 cpus.for_each(|cpu| push(Step::Wake(id, cpu)));
             }
-            (Hand::None, Place::Custody) if self.changes > 0 => push(Step::Requeue(id)),
+            (Hand::None, Place::Custody) if self.changes > 0 => {
+                either.for_each(|reads| push(Step::Requeue(id, reads)));
+            }
+            (Hand::None, Place::Local(cpu))
+                if self.changes > 0 && self.cpus[cpu].phase == Phase::Out =>
+            {
+                either.for_each(|reads| push(Step::Requeue(id, reads)));
+            }
             (Hand::None, Place::Inbound(_)) => push(Step::Arrive(id)),
             (Hand::None, Place::On(cpu)) if self.cpus[cpu].phase == Phase::Out => {
                 push(Step::Sleep(id))
             }
             (Hand::Looks | Hand::Leaves(_, Leaving::Stops), _) => {
-                [false, true].into_iter().for_each(|owed| push(Step::Hand(id, owed)))
+                either.for_each(|choice| push(Step::Hand(id, choice)));
             }
             (Hand::Leaves(_, Leaving::Looks), _)
                 if matches!(task.word, Word::Claimed | Word::Blocked) => {}
@@ -600,6 +643,12 @@ impl State {
                 push(Step::Schedule(cpu));
             }
             Phase::Out => {}
+            Phase::Switches if current.is_some() => {
+                push(Step::MakeRoom(cpu, false));
+                if self.changes > 0 {
+                    push(Step::MakeRoom(cpu, true));
+                }
+            }
             Phase::Picks if !self.is_awaited(cpu) && waiting().next().is_some() => {
                 waiting().for_each(|id| push(Step::Pick(cpu, id)));
             }
@@ -630,6 +679,7 @@ impl Model for Custody {
             home: 0,
             hand: Hand::None,
             makes_room: false,
+            in_transit: false,
             inserted: [None; CPUS],
         };
         let cpu = Processor {
@@ -639,7 +689,19 @@ impl Model for Custody {
             idle: true,
             kicked: false,
         };
-        vec![State { tasks: [task; TASKS], cpus: [cpu; CPUS], changes: CHANGES, illegal: false }]
+        let asleep =
+            State { tasks: [task; TASKS], cpus: [cpu; CPUS], changes: CHANGES, illegal: false };
+        let found = |running: Id| {
+            let (queued, mut state) = (1 - running, asleep.clone());
+            state.changes -= 2;
+            state.tasks[queued].home = queued;
+            state.enters(queued, true, self.flaw);
+            state.tasks[running].home = running;
+            state.tasks[running].place = Place::On(running);
+            state.schedules(running);
+            state
+        };
+        vec![found(0), found(1), asleep]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Step>) {
@@ -656,11 +718,14 @@ impl Model for Custody {
             Step::Wake(id, cpu) => {
                 state.changes -= 1;
                 state.tasks[id].home = cpu;
-                state.enters(id, self.flaw);
+                state.enters(id, false, self.flaw);
             }
-            Step::Requeue(id) => {
+            Step::Requeue(id, reads) => {
                 state.changes -= 1;
-                state.enters(id, self.flaw);
+                if let Place::Local(cpu) = state.tasks[id].place {
+                    state.cpus[cpu].kicked = true;
+                }
+                state.enters(id, reads, self.flaw);
             }
             Step::Sleep(id) => {
                 state.leaves(id, Then::Sleep);
@@ -677,6 +742,10 @@ impl Model for Custody {
             }
             Step::QuantumEnds(cpu) | Step::Schedule(cpu) => state.schedules(cpu),
             Step::Pick(cpu, id) => state.pick(cpu, id),
+            Step::MakeRoom(cpu, reads) => {
+                state.changes -= u8::from(reads);
+                state.make_room(cpu, reads, self.flaw);
+            }
             Step::On(cpu) => state.go_on(cpu, self.flaw),
         }
         Some(state)
@@ -754,6 +823,16 @@ fn a_cpu_that_waits_for_nobody_is_kicked() {
 }
 
 #[test]
+fn a_kick_of_whom_it_no_longer_concerns_is_found_out() {
+    is_found_out(Flaw::Misdirected, "nobody idles while a task waits");
+}
+
+#[test]
 fn an_enqueue_that_looks_too_early_is_found_out() {
     is_found_out(Flaw::LooksEarly, "word, policy and kernel agree in the end");
+}
+
+#[test]
+fn a_reader_that_nobody_inserts_is_found_out() {
+    is_found_out(Flaw::LeavesReaders, "word, policy and kernel agree in the end");
 }

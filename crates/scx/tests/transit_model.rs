@@ -4,8 +4,9 @@
 //! A step is what happens under one lock: the scheduler's, or a run queue's. Tasks wake and block, quanta
 //! end, and the policy picks any task that waits; of who blocked it is told later (`src/bpf/news.h`). What a
 //! cpu does with a decision, what the kernel does with an insertion, and what a task that makes room sees
-//! without the lock, are steps of their own, so that others come between. What is not modelled:
-//! rescues, tasks of other classes, and who runs how long.
+//! without the lock, are steps of their own, so that others come between. A task that comes
+//! back may read what RCU protects (`src/bpf/reader.h`). What is not modelled: rescues, tasks of other
+//! classes, readers that sleep before their moment is over, and who runs how long.
 //!
 //! States that differ in the numbers of cpus or tasks only are one.
 
@@ -16,6 +17,8 @@ const TASKS: usize = 3;
 const ALL: u8 = (1 << CPUS) - 1;
 /// Changes of a task's cpus.
 const CHANGES: u8 = 1;
+/// Times that a task reads as it comes back.
+const READS: u8 = 1;
 /// All orders of three cpus: the number that each gets.
 const ORDERS: [[u8; CPUS]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
@@ -75,8 +78,10 @@ struct Task {
     allowed: u8,
     /// As `slot->confined`: it may not run everywhere, when last looked at.
     confined: bool,
-    /// As `slot->in_transit`: it waits, but its cpu has not made room yet.
+    /// As `slot->in_transit`: it waits, but its cpu has not made room yet, or it reads.
     in_transit: bool,
+    /// It runs on for a moment, or is about to.
+    reads: bool,
     /// Its slice is not over, whatever the policy says.
     renewed: bool,
     /// It sleeps, and the policy does not know.
@@ -122,6 +127,8 @@ struct State {
     cpus: [Processor; CPUS],
     /// Changes of a task's cpus that may still come.
     changes: u8,
+    /// Times that a task may still be found reading.
+    reads: u8,
     /// The kernel has ended the scheduler.
     aborted: bool,
 }
@@ -145,6 +152,8 @@ enum Flaw {
     RenewsSlices,
     /// Who wakes does not say that it slept.
     SleepsOn,
+    /// A task that reads comes into our custody, though it is marked.
+    LeavesReaders,
 }
 
 struct HandOver {
@@ -176,6 +185,8 @@ struct Action {
     step: Step,
     /// Of several idle cpus the last is found, else the first.
     last: bool,
+    /// The task that comes back reads.
+    reads: bool,
 }
 
 fn number(index: usize) -> u8 {
@@ -231,6 +242,7 @@ impl Task {
             allowed: allowed.fold(0, |set, cpu| set | 1 << order[cpu]),
             confined: self.confined,
             in_transit: self.in_transit,
+            reads: self.reads,
             renewed: self.renewed,
             untold: match self.untold {
                 Some(Teller::Cpu(cpu)) => Some(Teller::Cpu(new(cpu))),
@@ -265,8 +277,12 @@ impl State {
         self.at(cpu, Place::On)
     }
 
+    /// Who reads is at the head.
     fn local(&self, cpu: Cpu) -> Option<Id> {
-        self.at(cpu, Place::Local)
+        let is_head = |task: &Task| {
+            task.place == Place::Local && task.in_transit && usize::from(task.home) == cpu
+        };
+        self.tasks.iter().position(is_head).or_else(|| self.at(cpu, Place::Local))
     }
 
     fn at(&self, cpu: Cpu, place: Place) -> Option<Id> {
@@ -379,7 +395,13 @@ impl State {
         let still = |cpu: Cpu| {
             self.cpus[cpu].phase == Phase::Out && !(self.idles(cpu) && self.cpus[cpu].kicked)
         };
-        (0..CPUS).all(still) && !self.tasks.iter().any(|t| matches!(t.place, Place::Inbound(_)))
+        let moves = |task: &Task| match task.place {
+            Place::Inbound(_) => true,
+            // It reads, for a moment.
+            Place::On | Place::Local => task.reads && !task.is_picked_for(task.home.into()),
+            _ => false,
+        };
+        (0..CPUS).all(still) && !self.tasks.iter().any(moves)
     }
 }
 
@@ -393,7 +415,7 @@ impl HandOver {
             task.forget_insertions();
         }
         (task.home, task.place) = (number(home), Place::Custody);
-        (task.confined, task.in_transit) = (task.allowed != ALL, false);
+        task.confined = task.allowed != ALL;
         let (confined, before) = (task.confined, task.policy);
         let picked_elsewhere = match before {
             Policy::Running(cpu) if usize::from(cpu) != home => Some(usize::from(cpu)),
@@ -417,6 +439,9 @@ impl HandOver {
                 task.policy = Policy::Waiting;
                 let idle = picked_elsewhere.or_else(|| state.find_idle(home, confined, last));
                 state.kick(idle);
+                if state.tasks[id].in_transit && self.flaw != Flaw::LeavesReaders {
+                    state.put_local(id, home);
+                }
             }
         }
         None
@@ -456,7 +481,7 @@ impl HandOver {
             if task.is_picked_for(cpu) || task.policy == Policy::Away {
                 task.policy = Policy::Waiting;
             }
-            task.in_transit = true;
+            (task.in_transit, task.reads) = (true, false);
         }
         if state.tasks.iter().any(|task| task.is_picked_for(cpu)) {
             state.cpus[cpu].phase = Phase::Flushing { goes_on, asked: true };
@@ -526,7 +551,8 @@ impl HandOver {
     }
 
     /// The end of `ops.dispatch`; then the task before comes into our custody.
-    fn flush(&self, state: &mut State, cpu: Cpu, goes_on: bool, asked: bool, last: bool) {
+    fn flush(&self, state: &mut State, cpu: Cpu, (goes_on, asked): (bool, bool), choice: Action) {
+        let Action { last, reads, .. } = choice;
         let any = HandOver::move_inserted(state, cpu);
         if let Some(id) = state.current(cpu)
             && std::mem::take(&mut state.tasks[id].renewed)
@@ -544,8 +570,10 @@ impl HandOver {
                 task.forget_insertions();
                 task.place = Place::Queueing;
             }
+            (task.in_transit, task.reads) = (reads, reads);
+            state.reads -= u8::from(reads);
+            let task = &state.tasks[id];
             if task.allowed == ALL {
-                state.tasks[id].in_transit = false;
                 let waits = state.waits_in_vain(id);
                 state.cpus[cpu].phase = Phase::MakingRoom { asked, waited: waits };
                 return;
@@ -569,7 +597,8 @@ impl HandOver {
         if early {
             task.forget_insertions();
         }
-        (task.place, task.confined) = (Place::Custody, false);
+        task.confined = false;
+        task.place = if task.in_transit { Place::Local } else { Place::Custody };
         state.switch(cpu);
     }
 
@@ -594,6 +623,7 @@ impl HandOver {
         if place == Place::Asleep || place == Place::On && task.may_run(before) {
             return;
         }
+        (task.in_transit, task.reads) = (false, false);
         if let Some(picked_for) = self.enqueue(state, id, home, true, last) {
             self.send_home(state, id, picked_for.into());
         }
@@ -634,7 +664,9 @@ impl HandOver {
         let current = state.current(cpu);
         match state.cpus[cpu].phase {
             Phase::Out if current.is_some() => {
-                push(Step::Block(cpu));
+                if !current.is_some_and(|id| state.tasks[id].reads) {
+                    push(Step::Block(cpu));
+                }
                 push(Step::QuantumEnds(cpu));
             }
             Phase::Out if state.cpus[cpu].kicked => push(Step::Schedule(cpu)),
@@ -669,7 +701,8 @@ impl HandOver {
         }
     }
 
-    fn step(&self, state: &mut State, Action { step, last }: Action) {
+    fn step(&self, state: &mut State, action: Action) {
+        let Action { step, last, .. } = action;
         match step {
             Step::Wake(id, cpu) => {
                 self.enqueue(state, id, cpu, false, last);
@@ -684,7 +717,7 @@ impl HandOver {
                 state.schedule(cpu);
             }
             Step::Decide(..) | Step::CarryOut(_) | Step::Redirect(_) | Step::Flush(_) => {
-                self.dispatch_step(state, step, last);
+                self.dispatch_step(state, action);
             }
             Step::MakeRoom(cpu) => {
                 let Phase::MakingRoom { asked, waited } = state.cpus[cpu].phase else {
@@ -704,7 +737,8 @@ impl HandOver {
     }
 
     /// A step of a cpu that is in `ops.dispatch`, or behind it.
-    fn dispatch_step(&self, state: &mut State, step: Step, last: bool) {
+    fn dispatch_step(&self, state: &mut State, action: Action) {
+        let Action { step, last, .. } = action;
         let (Step::Decide(cpu, _) | Step::CarryOut(cpu) | Step::Redirect(cpu) | Step::Flush(cpu)) =
             step
         else {
@@ -723,7 +757,9 @@ impl HandOver {
                 HandOver::move_inserted(state, cpu);
                 state.cpus[cpu].phase = Phase::Out;
             }
-            (Phase::Flushing { goes_on, asked }, _) => self.flush(state, cpu, goes_on, asked, last),
+            (Phase::Flushing { goes_on, asked }, _) => {
+                self.flush(state, cpu, (goes_on, asked), action);
+            }
             (Phase::Redirecting { picked_for }, _) => {
                 let id = state.meant(cpu);
                 state.tasks[id].meant[cpu] = false;
@@ -747,23 +783,33 @@ impl Model for HandOver {
             allowed: ALL,
             confined: false,
             in_transit: false,
+            reads: false,
             renewed: false,
             untold: None,
             inserted: [None; CPUS],
             meant: [false; CPUS],
         };
         let cpu = Processor { phase: Phase::Out, idle: true, kicked: false };
-        let state =
-            State { tasks: [task; TASKS], cpus: [cpu; CPUS], changes: CHANGES, aborted: false };
+        let state = State {
+            tasks: [task; TASKS],
+            cpus: [cpu; CPUS],
+            changes: CHANGES,
+            reads: READS,
+            aborted: false,
+        };
         vec![state.canonical()]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         let several = state.idle_bits().count() > 1;
         let mut push = |step| {
-            actions.push(Action { step, last: true });
-            if several {
-                actions.push(Action { step, last: false });
+            let may_read = state.reads > 0 && matches!(step, Step::Flush(_));
+            for reads in [false, true] {
+                for last in [false, true] {
+                    if (last || several) && (!reads || may_read) {
+                        actions.push(Action { step, last, reads });
+                    }
+                }
             }
         };
         (0..TASKS).for_each(|id| HandOver::task_steps(state, id, &mut push));
@@ -781,6 +827,7 @@ impl Model for HandOver {
         for task in &mut next.tasks {
             // Where it slept says nothing.
             if task.place == Place::Asleep {
+                (task.in_transit, task.reads) = (false, false);
                 task.home = number(task.allowed.trailing_zeros() as usize);
             }
         }
@@ -875,4 +922,9 @@ fn a_sleeper_that_wakes_untold_is_found_out() {
 #[test]
 fn a_pick_that_is_forgotten_is_found_out() {
     is_found_out(Flaw::StaysHere, COMES);
+}
+
+#[test]
+fn a_reader_that_nobody_inserts_is_found_out() {
+    is_found_out(Flaw::LeavesReaders, COMES);
 }

@@ -119,14 +119,14 @@ static __always_inline void come_back(struct slot __arena *slot, u32 id, u32 cpu
 {
 	if (cpu != home) {
 		/* Only a task that blocks is free of the cpu that picked it. */
-		withdraw(id, TASK_BLOCKED);
+		cpu = withdraw(id, TASK_BLOCKED);
 		join(slot, id, now);
 	} else if (word_replace(&slot->custody, running_on(cpu), CLAIMED)) {
 		end_run(slot, id, false, now);
 		policy_offer();
 	}
-	/* It may wait for the task. */
-	if (cpu != bpf_get_smp_processor_id())
+	/* It may wait for the task, also where another had picked it meanwhile. */
+	if (cpu != NIL && cpu != bpf_get_smp_processor_id())
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 

@@ -163,7 +163,7 @@ static __always_inline bool take_out(struct slot __arena *slot, u32 id, u32 then
 
 /*
  * Takes a task out of the policy, to be in state `then`. Returns the cpu to which it was on its way, or where
- * it ran; NIL if it waited, or runs outside already: it may be on the way there while we look.
+ * it ran: it has to look for another. NIL if the task waited. It may be picked, or sent away, while we look.
  */
 global_fn u32 withdraw(u32 id, u32 then)
 {
@@ -182,7 +182,7 @@ global_fn u32 withdraw(u32 id, u32 then)
 			} else if (custody == TASK_AWAY) {
 				end_away(slot);
 				word_exchange(&slot->custody, then);
-				return NIL;
+				return slot->away_on;
 			} else if (take_out(slot, id, then)) {
 				return NIL;
 			}
