@@ -222,8 +222,10 @@ fn campaign(count: u64, first: u64, entry: &Entry, sleepers: Sleepers) {
             eprintln!("{}: {} of {count} mixes", entry.name, seed - first + 1);
         }
     }
-    let kinds = ["1 cpu, misses", "2-8 cpus, misses", "1 cpu, serves all", "2-8 cpus, serves all"];
-    for (mut found, kind) in worst.into_iter().zip(kinds) {
+    let all = worst.concat();
+    let kinds =
+        ["1 cpu, misses", "2-8 cpus, misses", "1 cpu, serves all", "2-8 cpus, serves all", "all"];
+    for (mut found, kind) in worst.into_iter().chain([all]).zip(kinds) {
         found.sort_by(|a, b| a.0.total_cmp(&b.0));
         let Some(last) = found.len().checked_sub(1) else { continue };
         let at = |part: usize| found[last * part / 100].0;
