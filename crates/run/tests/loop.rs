@@ -288,10 +288,10 @@ fn hogs_beside_sleepers(policy: &str, seed: u64) -> f64 {
     counted.iter().map(off).fold(0.0, f64::max)
 }
 
-/// Found over these scenes: GR3 1.1 % (median) and 9.0 % (worst), MFQ 0.20 % and 3.4 %.
+/// Found over these scenes: GR3 0.8 % (median) and 9.8 % (worst), MFQ 0.20 % and 3.4 %.
 #[test]
 fn hogs_keep_their_proportions_beside_sleepers() {
-    for (policy, median, worst) in [("gr3", 0.015, 0.13), ("mfq", 0.005, 0.06)] {
+    for (policy, median, worst) in [("gr3", 0.01, 0.13), ("mfq", 0.005, 0.06)] {
         let mut off: Vec<f64> = (0..60).map(|seed| hogs_beside_sleepers(policy, seed)).collect();
         off.sort_by(f64::total_cmp);
         assert!(off[30] < median, "{policy}: median {}", off[30]);

@@ -50,6 +50,8 @@ pub(crate) struct Twin {
     groups: Vec<Group>,
     at: usize,
     fresh: bool,
+    /// A weight changes: no task comes or goes.
+    reweighs: bool,
     cpus: Vec<Option<usize>>,
     /// The tasks that each cpu serves for their frontlogs, the next one first.
     frontlogs: Vec<VecDeque<usize>>,
@@ -70,6 +72,7 @@ impl Twin {
     pub(crate) fn new(cpus: usize, rescale: Rescale, arrival_frontlogs: bool) -> Twin {
         Twin {
             rescale,
+            reweighs: false,
             arrival_frontlogs,
             tasks: vec![],
             groups: vec![],
@@ -235,12 +238,19 @@ impl Twin {
             .unwrap_or(self.groups.len());
         let neighbour = if place < self.groups.len() { Some(place) } else { place.checked_sub(1) };
         if self.rescale == Rescale::Own && !self.fresh {
+            let falls = old.as_ref().is_some_and(|old| weight < *old);
             let own = old.map(|old| (&group.work - Number::one(), old));
             let (work, base) = own.unwrap_or_else(|| total.clone());
             // The library scales whole quanta and the rest each for itself.
             let parts = number(1u32 << 16);
             let scaled = |work: Number| (work * &weight * &parts / &base).floor() / &parts;
-            group.work = scaled(work.floor()) + scaled(work.fract()) + Number::one();
+            let exact = scaled(work.floor()) + scaled(work.fract());
+            let rounded = match (self.reweighs, falls) {
+                (true, _) => exact,
+                (false, true) => exact.ceil(),
+                (false, false) => exact.floor(),
+            };
+            group.work = rounded + Number::one();
         } else if let Some(neighbour) = neighbour.filter(|_| !self.fresh) {
             let neighbour = &self.groups[neighbour];
             group.work = (&neighbour.work * &weight / self.weight(neighbour)).floor();
@@ -552,8 +562,10 @@ impl Policy for Twin {
         if weight.get() == self.tasks[index].weight {
             return;
         }
+        self.reweighs = true;
         if queued && self.stays_in_its_group(index, weight.get()) {
             self.reweigh_in_place(index, weight.get());
+            self.reweighs = false;
             return;
         }
         if queued {
@@ -564,6 +576,7 @@ impl Policy for Twin {
         if queued && !self.tasks[index].blocked {
             self.arrive(index, true);
         }
+        self.reweighs = false;
     }
 
     fn wake(&mut self, task: TaskId, _now_ns: Nanos) {

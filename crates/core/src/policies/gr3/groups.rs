@@ -33,7 +33,7 @@ pub enum Rescale {
     /// In proportion to the next group's work (USENIX'05 §2.3).
     Neighbour,
     /// In proportion to its own work before, or to the total work if it is new (CUCS-028-04 §2.3), to
-    /// 1/2^16 of a quantum. Ours.
+    /// 1/2^16 of a quantum where a weight changes, else to a whole one. Ours.
     Own,
 }
 
@@ -137,7 +137,13 @@ impl Group {
 
     /// Sets the work in proportion to the weight: to its own and the old weight, or to those of all groups
     /// if it is new. Weights now are in units of 1 / `unit`, those before in units of 1 / `old_unit`.
-    fn rescale(&mut self, old_weight: u64, total: Work, (old_unit, unit): (u64, u64)) {
+    fn rescale(
+        &mut self,
+        old_weight: u64,
+        total: Work,
+        (old_unit, unit): (u64, u64),
+        reweighs: bool,
+    ) {
         let old = if old_weight == 0 { total } else { self.done(old_weight) };
         if old.weight == 0 {
             return;
@@ -147,7 +153,8 @@ impl Group {
         let product = u128::from(old.quanta).saturating_mul(above);
         let quanta = u64::try_from(product / below).unwrap_or(u64::MAX);
         let parts = u128::from(old.part) * above / below + ((product % below) << 16) / below;
-        self.set_work(quanta, u64::try_from(parts).unwrap_or(u64::MAX));
+        let falls = old_weight != 0 && above < below;
+        self.set_work(quanta, rounded(u64::try_from(parts).unwrap_or(u64::MAX), falls, reweighs));
     }
 
     /// What the group received when it weighed so much.
@@ -227,6 +234,8 @@ pub(super) struct Groups {
     pub(super) fresh: bool,
     /// `before` is to be found anew.
     changed: bool,
+    /// A weight changes: no task comes or goes.
+    pub(super) reweighs: bool,
     /// Before the change at hand: of all groups.
     total: Work,
     rules: Rules,
@@ -238,6 +247,16 @@ struct Work {
     quanta: u64,
     part: u16,
     weight: u64,
+}
+
+/// What is kept of a quantum, in 1/2^16: all of it when weights change; else a task that comes, has a turn and
+/// goes pays for exactly that if it is rounded down as it comes and up as it goes.
+fn rounded(parts: u64, falls: bool, reweighs: bool) -> u64 {
+    match (reweighs, falls) {
+        (true, _) => parts,
+        (false, true) => parts.saturating_add(0xffff) & !0xffff,
+        (false, false) => parts & !0xffff,
+    }
 }
 
 /// Of parts of a quantum, those that make no whole one.
@@ -294,6 +313,7 @@ impl Groups {
             place: [0; ORDERS],
             fresh: true,
             changed: false,
+            reweighs: false,
             total: Work::default(),
         }
     }
@@ -447,7 +467,7 @@ impl Groups {
         let rescales = self.rules.rescale == Rescale::Own && !self.fresh;
         for &(mut group, old_weight) in out.iter().rev().flatten().filter(|(g, _)| g.weight > 0) {
             if rescales {
-                group.rescale(old_weight, total, (old_unit, unit));
+                group.rescale(old_weight, total, (old_unit, unit), self.reweighs);
             }
             self.put_back(group, group.weight);
         }
@@ -547,7 +567,7 @@ impl Groups {
     /// As [`Group::rescale`], in the same units as before.
     #[inline(always)]
     fn work_by_own(&mut self, place: usize, old_weight: u64) {
-        let total = self.total;
+        let (total, reweighs) = (self.total, self.reweighs);
         let group = &mut self.list[place];
         let old = if old_weight == 0 { total } else { group.done(old_weight) };
         if old.weight == 0 {
@@ -556,7 +576,7 @@ impl Groups {
         let (quanta, rest) = scaled(old.quanta, group.weight, old.weight);
         let rest = scaled(rest, 1 << 16, old.weight).0;
         let parts = scaled(u64::from(old.part), group.weight, old.weight).0 + rest;
-        group.set_work(quanta, parts);
+        group.set_work(quanta, rounded(parts, group.weight < old_weight, reweighs));
     }
 
     /// Lowers every group's work (but that of the group at `except`, which is about to be set) by

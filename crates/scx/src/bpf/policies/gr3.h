@@ -90,6 +90,8 @@ struct policy_state {
 	bool changed;
 	/* No pair is violated but perhaps the one before the current group. */
 	bool steady;
+	/* A weight changes: no task comes or goes. */
+	bool reweighs;
 	/* Sums before the change at hand. */
 	u64 total_work, total_part, total_weight, unit, old_unit;
 	u32 cpus;
@@ -241,8 +243,9 @@ policy_fn u32 sum_groups(u64 unit, u64 old_unit)
 
 /*
  * Sets the work of the group at a place in proportion to its weight, which was `old`: to its work
- * before, or to that of all groups if it is new (old = 0). What is no whole quantum is kept beside: were it
- * dropped, a group whose tasks come one by one would have lost half a quantum for each.
+ * before, or to that of all groups if it is new (old = 0). Where a weight changes, what is no whole quantum is
+ * kept beside: were it dropped, a group whose tasks come one by one would have gained half a quantum with each.
+ * Else a task that comes, has a turn and goes pays for exactly that if it is rounded down, then up.
  */
 static __always_inline void rescale(u32 place, u64 old)
 {
@@ -255,6 +258,8 @@ static __always_inline void rescale(u32 place, u64 old)
 		scaled = proportion(work, weight, base);
 		/* A remainder is below 2^64, so the lower halves of the products tell it. */
 		part = proportion(part, weight, base) + proportion(work * weight - scaled * base, 1 << 16, base);
+		if (!STATE->reweighs)
+			part = (part + (weight < old * STATE->unit ? 0xffff : 0)) & ~0xffffULL;
 		group->work = scaled + (part >> 16) + 1;
 		group->part = part & 0xffff;
 	}
@@ -1245,9 +1250,10 @@ policy_fn u32 policy_set_weight(u32 id, u32 weight)
 		task->weight = weight;
 		return 0;
 	}
+	STATE->reweighs = true;
 	if (stays_in_group(task, weight)) {
 		reweigh_in_place(id, weight);
-		return 0;
+		goto out;
 	}
 	refund(id);
 	blocked = task->blocked;
@@ -1258,6 +1264,8 @@ policy_fn u32 policy_set_weight(u32 id, u32 weight)
 		STATE->runnable--;
 		queue_up(id, true);
 	}
+out:
+	STATE->reweighs = false;
 	return 0;
 }
 
