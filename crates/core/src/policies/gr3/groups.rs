@@ -249,8 +249,8 @@ struct Work {
     weight: u64,
 }
 
-/// What is kept of a quantum, in 1/2^16: all of it when weights change; else a task that comes, has a turn and
-/// goes pays for exactly that if it is rounded down as it comes and up as it goes.
+/// What is kept of a quantum, in 1/2^16: all of it when weights change; else a task that comes, has a turn
+/// and goes pays for exactly that if it is rounded down as it comes and up as it goes.
 fn rounded(parts: u64, falls: bool, reweighs: bool) -> u64 {
     match (reweighs, falls) {
         (true, _) => parts,

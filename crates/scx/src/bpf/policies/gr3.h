@@ -243,9 +243,9 @@ policy_fn u32 sum_groups(u64 unit, u64 old_unit)
 
 /*
  * Sets the work of the group at a place in proportion to its weight, which was `old`: to its work
- * before, or to that of all groups if it is new (old = 0). Where a weight changes, what is no whole quantum is
- * kept beside: were it dropped, a group whose tasks come one by one would have gained half a quantum with each.
- * Else a task that comes, has a turn and goes pays for exactly that if it is rounded down, then up.
+ * before, or to that of all groups if it is new (old = 0). Where a weight changes, what is no whole quantum
+ * is kept beside: were it dropped, a group whose tasks come one by one would have gained half a quantum with
+ * each. Else a task that comes, has a turn and goes pays for exactly that if it is rounded down, then up.
  */
 static __always_inline void rescale(u32 place, u64 old)
 {
