@@ -41,6 +41,10 @@ const STRESS_SECONDS: u64 = 5;
 /// Hogs' shares of so many seconds after each change of cpus, in per mille; or three quanta, if that is more.
 const HOTPLUG_SECONDS: u32 = 2;
 const HOTPLUG_ERROR: u32 = 20;
+/// An instruction takes 64 ns, so that the kernel's threads for a cpu that comes run for longer than slices.
+const SLOW_ICOUNT: u32 = 6;
+/// It took .19 s, and 4.2 while their slices could end (`prorata_tick`).
+const COMING_MS: u64 = 1000;
 /// An instruction takes 4 ns: the emulated cpus are slow, and the host is done the sooner.
 const ICOUNT: u32 = 2;
 
@@ -93,6 +97,9 @@ pub(crate) fn run() -> Result<()> {
             check(None, cpus, &more)?;
         }
     }
+    eprintln!("xtask: a slow cpu goes and comes");
+    let machine = Check { cpus: 2, icount: Some(SLOW_ICOUNT), ..Check::default() };
+    boot_and_check(&machine, &[slow_hotplug()])?;
     eprintln!("xtask: in the kernel, 2 of 4 cpus offline");
     let machine = Check { cpus: 4, boot: "maxcpus=2", ..Check::default() };
     boot_and_check(&machine, &[bound_to_offline_cpus()])?;
@@ -117,7 +124,8 @@ fn check(kernel: Option<&str>, cpus: u32, scripts: &[String]) -> Result<()> {
 
 /// Runs scripts one after the other in a machine, of which cpus and kernel are told.
 fn boot_and_check(machine: &Check<'_>, scripts: &[String]) -> Result<()> {
-    let what = Check { icount: Some(ICOUNT), timeout: Duration::from_secs(1800), ..*machine };
+    let icount = machine.icount.or(Some(ICOUNT));
+    let what = Check { icount, timeout: Duration::from_secs(1800), ..*machine };
     let script = format!("set -e\n{BEGIN_END}\n{}", scripts.join("\n"));
     vm::check(&what, &script, &mut vm::print)
 }
@@ -365,6 +373,11 @@ xtask guest flood --seconds {FLOOD_SECONDS} --loader $LOADER
 [ $(nproc) = 1 ] || xtask guest spinner
 end INT"
     )
+}
+
+/// A cpu that comes is not forgotten by the kernel while its threads for it run.
+fn slow_hotplug() -> String {
+    format!("xtask guest hotplug --policy gr3 --seconds 1 --coming-ms {COMING_MS}")
 }
 
 /// Cpus go and come under load: the scheduler is not unloaded, keeps the weights that were set, shares out

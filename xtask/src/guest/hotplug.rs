@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// Fail if a hog is further than this from its share, in per mille, and more than three quanta.
     #[arg(long, default_value_t = 1000)]
     error: u32,
+    /// Fail if a cpu takes longer than this to come, in ms.
+    #[arg(long, default_value_t = 60_000)]
+    coming_ms: u64,
 }
 
 impl Args {
@@ -57,7 +60,11 @@ impl Args {
             self.measure(&hogs, left)?;
         }
         for left in cpus - cpus / 2..cpus {
-            set_online(left, true)?;
+            let took = set_online(left, true)?;
+            ensure!(
+                took <= Duration::from_millis(self.coming_ms),
+                "cpu {left} took too long to come"
+            );
             self.measure(&hogs, left + 1)?;
         }
         ensure!(scheduler::loads()? == loads, "the scheduler was loaded again");
@@ -111,13 +118,15 @@ fn weigh(verb: &str, pid: u32, weight: &[&str]) -> Result<String> {
     shell::output(command.args(["weight", verb, "--pid", &pid]).args(weight))
 }
 
-fn set_online(cpu: usize, online: bool) -> Result<()> {
+/// How long it took.
+fn set_online(cpu: usize, online: bool) -> Result<Duration> {
     let file = format!("/sys/devices/system/cpu/cpu{cpu}/online");
     let begin = Instant::now();
     fs::write(&file, if online { "1" } else { "0" })
         .with_context(|| format!("{file}: cannot set it to {online}"))?;
-    println!("cpu {cpu} {} in {:.2?}", if online { "came" } else { "went" }, begin.elapsed());
-    Ok(())
+    let took = begin.elapsed();
+    println!("cpu {cpu} {} in {took:.2?}", if online { "came" } else { "went" });
+    Ok(took)
 }
 
 fn run_times_s(hogs: &Hogs) -> Result<Vec<f64>> {
