@@ -18,6 +18,8 @@ const SHARE_ERROR: u32 = 40;
 const SECONDS: u32 = 4;
 /// A cgroup may be so far from its due in a second, in per mille, and four quanta more.
 const GROUP_ERROR: u32 = 10;
+/// The same beside a storm of forks, in two seconds. Found: up to .02 of a cpu, which is 40 per mille.
+const STORM_ERROR: u32 = 30;
 /// A hog with a mask may be so far from its due in three seconds, in per mille, or two quanta. Found: up to
 /// 26 per mille; a quantum is 10 of what the lightest hog is due.
 const BOUND_ERROR: u32 = 40;
@@ -87,6 +89,7 @@ pub(crate) fn run() -> Result<()> {
             recorded(),
             ended(),
             run_command(),
+            storms(),
             corrected(),
         ];
         check(None, cpus, &scripts)?;
@@ -195,6 +198,19 @@ prorata verify /tmp/recording"
 /// What is told of cgroups is what the kernel counts of them, and what they are due, also as text.
 fn watch() -> String {
     "xtask guest watch --seconds 1".to_string()
+}
+
+/// Where turns are kept a cgroup keeps its half beside a storm of forks, under every way to pay for them; the
+/// policy decides as the core's.
+fn storms() -> String {
+    format!(
+        "xtask guest groups --seconds 4 --error {STORM_ERROR} --case '100x1, 100 forks' \
+         --under scx_prorata --under 'scx_prorata --policy vtrr' --under 'scx_prorata --policy wfq'
+xtask guest groups --seconds 2 --case '100x1, 100 forks' \
+    --under 'scx_prorata --policy dfs-fa --record /tmp/recording'
+prorata verify /tmp/recording
+grep -q ' retire ' /tmp/recording"
+    )
 }
 
 /// Where turns are corrected a cgroup keeps its half beside a storm of forks; the policy decides as the

@@ -26,6 +26,8 @@ const RECORDINGS: &[&str] = &[
     "prorata-record 1 policy vtrr:sleepers=turns cpus 2 quantum_ns 5000000\n1 add 0 2 100\n2 wake 0\n\
      3 pick 0 0\n4 cpus 1\n4 add 0 2 100\n4 away 0 cpus\n5 pick 0 -\n7 return 0 0 4\n7 wake 0\n\
      7 pick 0 0\n",
+    "prorata-record 1 policy gr3:sleepers=turns cpus 1 quantum_ns 64\n1 add 0 2 100\n1 endow 0 32\n1 wake 0\n\
+     3 pick 0 0\n4 take 0 16\n5 charge 0 4 4\n5 block 0\n5 retire 0 12\n6 remove 0\n",
 ];
 
 /// As a shell would hand it over, without quotes.
@@ -50,6 +52,9 @@ fn targets() -> Vec<Target<'static>> {
                 "cpus",
                 "reload",
                 "away",
+                "endow",
+                "take",
+                "retire",
                 "return",
                 "interrupt",
                 "-",

@@ -276,6 +276,22 @@ impl<P: Policy> Policy for Checked<P> {
         Some(cpu)
     }
 
+    fn endow(&mut self, task: TaskId, advance_ns: Nanos) {
+        caller(self.contract.check_blocked("endow", task));
+        self.policy.endow(task, advance_ns);
+    }
+
+    fn take_credit(&mut self, task: TaskId, most_ns: Nanos) -> Nanos {
+        caller(self.contract.check_known("take_credit", task));
+        self.policy.take_credit(task, most_ns)
+    }
+
+    fn retire(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
+        self.check_instant(now_ns, "retire");
+        caller(self.contract.check_blocked("retire", task));
+        self.policy.retire(task, now_ns)
+    }
+
     fn slice_ns(&self, task: TaskId) -> Option<Nanos> {
         let slice_ns = self.policy.slice_ns(task)?;
         policy(self.contract.sliced(task, slice_ns));

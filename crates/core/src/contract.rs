@@ -254,6 +254,25 @@ impl Contract {
         }
     }
 
+    /// A call to `endow` or `retire`.
+    ///
+    /// # Errors
+    /// When the task is not blocked.
+    pub fn check_blocked(&self, call: &str, task: TaskId) -> Result<(), Misuse> {
+        match self.known(call, task)? {
+            State::Blocked => Ok(()),
+            state => misuse!("{call}({task:?}): it is {state}; only a blocked task begins or ends"),
+        }
+    }
+
+    /// A call to `take_credit`.
+    ///
+    /// # Errors
+    /// When the task is unknown.
+    pub fn check_known(&self, call: &str, task: TaskId) -> Result<(), Misuse> {
+        self.known(call, task).map(drop)
+    }
+
     /// A call to `slice_ns`, before the policy answers.
     ///
     /// # Errors
@@ -341,6 +360,8 @@ mod tests {
             contract.charge(a, 4, 20, || Some(3)),
             contract.charge(b, 1, 20, || None),
             contract.charge(a, 1, 4, || None),
+            contract.check_blocked("endow", a),
+            contract.check_known("take_credit", b),
             contract.ask_interrupt(4),
             contract.interrupted(1),
             contract.ask_slice(b),

@@ -779,6 +779,18 @@ impl<P: Policy> Policy for Measured<P> {
         self.policy.interrupt(now_ns)
     }
 
+    fn endow(&mut self, task: TaskId, advance_ns: Nanos) {
+        self.policy.endow(task, advance_ns);
+    }
+
+    fn take_credit(&mut self, task: TaskId, most_ns: Nanos) -> Nanos {
+        self.policy.take_credit(task, most_ns)
+    }
+
+    fn retire(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
+        self.policy.retire(task, now_ns)
+    }
+
     fn slice_ns(&self, task: TaskId) -> Option<Nanos> {
         self.policy.slice_ns(task)
     }

@@ -21,6 +21,8 @@
 //! | its weight changes, in any state | `set_weight(t, w)`                                        |
 //! | it goes away while it runs       | `charge(t, used)`, `remove(t)`, `pick(cpu)`               |
 //! | it goes away otherwise           | `remove(t)`                                               |
+//! | a task appears, and has some of others' pay | `take_credit(s, most)`, `add(t, w)`, `endow(t, advance)` |
+//! | it ends, and leaves what it has  | `charge(t, used)`, `block(t)`, `retire(t)`, `remove(t)`   |
 //! | several quanta end at one instant| `charge` for each of them, then `pick` for each cpu       |
 //! | the idle cpus have picked after wake-ups | `interrupt()` → `Some(cpu)` \[stop its task s\]: \
 //!   `charge(s, used)`, `pick(cpu)`, and again until `None`                                         |
@@ -178,6 +180,20 @@ pub trait Policy {
         None
     }
 
+    /// `task`, which was just added, has credit of `advance_ns` that was others', and is not served before it
+    /// has used that. Here and in the next two: most policies know of no [credit](crate::Turns).
+    fn endow(&mut self, _task: TaskId, _advance_ns: Nanos) {}
+
+    /// Takes up to `most_ns` of the credit of `task`, whatever its state: how much.
+    fn take_credit(&mut self, _task: TaskId, _most_ns: Nanos) -> Nanos {
+        0
+    }
+
+    /// `task`, which is blocked, ends. All of its credit is taken: how much.
+    fn retire(&mut self, _task: TaskId, _now_ns: Nanos) -> Nanos {
+        0
+    }
+
     /// How long `task`, which was picked, may run; `None` for a quantum.
     fn slice_ns(&self, _task: TaskId) -> Option<Nanos> {
         None
@@ -214,6 +230,15 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
     }
     fn interrupt(&mut self, now_ns: Nanos) -> Option<CpuId> {
         (**self).interrupt(now_ns)
+    }
+    fn endow(&mut self, task: TaskId, advance_ns: Nanos) {
+        (**self).endow(task, advance_ns);
+    }
+    fn take_credit(&mut self, task: TaskId, most_ns: Nanos) -> Nanos {
+        (**self).take_credit(task, most_ns)
+    }
+    fn retire(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
+        (**self).retire(task, now_ns)
     }
     fn slice_ns(&self, task: TaskId) -> Option<Nanos> {
         (**self).slice_ns(task)

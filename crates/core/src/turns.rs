@@ -31,14 +31,21 @@
 //!   wakes; where there must be room for a whole turn, when there is: so nothing lapses, and a task that
 //!   sleeps and wakes often and runs for moments costs the policy nothing. (On several cpus the weights
 //!   of all that are awake must count: they decide who is worth a whole one.)
+//! * A task may begin with credit that others were paid, **in advance** of its own turns
+//!   ([`Policy::endow`]): the policy serves it when it has used that. Who ends leaves the queue, and its
+//!   credit ([`Policy::retire`]); a task may lend of its own ([`Policy::take_credit`]). Whose that is then
+//!   is the caller's affair: in the kernel the cgroup's. So a process that is done before its first turn
+//!   would have come costs its family nothing.
 //!
 //! Nobody in particular gains what a sleeper does not use: consumed turns stretch everybody's round
-//! alike. A task that never sleeps never has credit, so among such tasks nothing changes.
+//! alike. A task that never sleeps never has credit, so among such tasks nothing changes, but for what
+//! they have in advance.
 //!
 //! # States
 //!
-//! Beside what the backend knows (blocked, waiting, running), a task is *out* of the policy's queue,
-//! *queued* (waiting, for the policy), or *picked* (running, for the policy).
+//! Beside what the backend knows (blocked, waiting, running), a task is *out* of the policy's queue (one
+//! that has credit in advance stays out as long as it has), *queued* (waiting, for the policy), or *picked*
+//! (running, for the policy).
 //!
 //! ```text
 //!                    wake, no credit             pick                  charge
@@ -116,6 +123,10 @@
 //!    goes to L, or under virtual time is not charged. So over any time a task receives at most
 //!    what it is charged for then, plus K + q: *nobody gains by sleeping*. U grows only while the ideal,
 //!    by the weights of those who are awake, gives the task a whole cpu, more than which nobody can use.
+//!    With credit in advance S = A − C − L + B + U + G, G being what the task was given less what was
+//!    taken from it. So tasks among whom credit only moves receive together what they are charged for, and
+//!    what each might be ahead without: *nobody gains by coming and going*, but for what the caller gave
+//!    and had not taken before, of which it alone knows.
 //! 2. *Nothing lapses that was needed*: something lapses only when C = K, and no turn comes unless C was
 //!    at most K − q, or below K. The task can use what it has then at once, and an ideal that
 //!    gives nothing for sleeping does not give it more. So S is behind by at most what A is behind over
@@ -200,6 +211,8 @@ enum State {
 enum Place {
     /// Blocked. Its credit has no room, or it has never waited.
     Out,
+    /// Blocked, as long as what it had in advance is not used up.
+    Advanced,
     Queued,
     Picked,
 }
@@ -333,9 +346,20 @@ impl<P: Policy> Turns<P> {
         self.tasks[task.index()].credit_ns + self.room_ns <= self.cap_ns
     }
 
+    /// True if the policy does not serve `task`.
+    fn is_out(&self, task: TaskId) -> bool {
+        matches!(self.tasks[task.index()].place, Place::Out | Place::Advanced)
+    }
+
+    /// True if `task` still uses what it had in advance.
+    fn is_ahead(&self, task: TaskId) -> bool {
+        let known = &self.tasks[task.index()];
+        known.place == Place::Advanced && known.credit_ns >= self.least_ns
+    }
+
     fn join(&mut self, task: TaskId, now_ns: Nanos) {
+        debug_assert!(self.is_out(task));
         let known = &mut self.tasks[task.index()];
-        debug_assert_eq!(known.place, Place::Out);
         known.place = Place::Queued;
         self.policy.wake(task, now_ns);
     }
@@ -596,12 +620,12 @@ impl<P: Policy> Turns<P> {
         } else {
             known.unpaid_ns += used_ns;
         }
-        if self.tasks[task.index()].place == Place::Out && self.has_room(task) {
+        if self.is_out(task) && self.has_room(task) && !self.is_ahead(task) {
             self.join(task, now_ns);
         }
-        let known = self.tasks[task.index()];
         // One that yields and is out of the queue would else wait for nothing.
-        let goes_on = left_ns == 0 || known.place == Place::Out;
+        let goes_on = left_ns == 0 || self.is_out(task);
+        let known = self.tasks[task.index()];
         if picked && left_ns > 0 {
             self.end_turn(task, now_ns);
         } else if picked {
@@ -643,7 +667,8 @@ impl<P: Policy> Policy for Turns<P> {
         known.state = State::Waiting;
         self.awake_weight += u64::from(known.weight);
         let has_credit = known.credit_ns >= self.least_ns;
-        if known.place == Place::Out && (self.room_ns == 1 || self.has_room(task)) {
+        let may_join = self.room_ns == 1 || self.has_room(task);
+        if self.is_out(task) && may_join && !self.is_ahead(task) {
             self.join(task, now_ns);
         }
         if has_credit {
@@ -703,6 +728,29 @@ impl<P: Policy> Policy for Turns<P> {
         self.cpus[cpu].stopping = true;
         self.stopping += 1;
         Some(cpu)
+    }
+
+    fn endow(&mut self, task: TaskId, advance_ns: Nanos) {
+        let known = &mut self.tasks[task.index()];
+        debug_assert_eq!((known.state, known.place), (State::Asleep, Place::Out));
+        known.place = Place::Advanced;
+        self.give(task, advance_ns);
+    }
+
+    fn take_credit(&mut self, task: TaskId, most_ns: Nanos) -> Nanos {
+        let credit_ns = &mut self.tasks[task.index()].credit_ns;
+        let taken_ns = most_ns.min(*credit_ns);
+        *credit_ns -= taken_ns;
+        taken_ns
+    }
+
+    fn retire(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
+        debug_assert_eq!(self.tasks[task.index()].state, State::Asleep);
+        if self.tasks[task.index()].place == Place::Queued {
+            self.leave(task, now_ns);
+        }
+        self.tasks[task.index()].place = Place::Out;
+        self.take_credit(task, Nanos::MAX)
     }
 
     fn slice_ns(&self, task: TaskId) -> Option<Nanos> {

@@ -197,6 +197,31 @@ impl Recorder {
         self.states[index] = State::Blocked;
     }
 
+    /// The task, which was just added, may have credit in advance.
+    fn endow(&mut self, index: usize) {
+        if self.sleepers == Sleepers::Turns && self.random.below(2) == 0 {
+            let advance_ns = QUANTUM_NS / 64 * (self.random.next() % 128);
+            self.call(format_args!("e {index} {advance_ns}"));
+            self.policy.endow(task(index), advance_ns);
+        }
+    }
+
+    /// Some of a task's credit is taken, or it ends, if it is blocked.
+    fn take_credit(&mut self, index: usize) {
+        if self.sleepers != Sleepers::Turns {
+            return;
+        }
+        let most_ns = QUANTUM_NS / 64 * (self.random.next() % 128);
+        let taken_ns = if self.states[index] == State::Blocked && self.random.below(3) == 0 {
+            self.call(format_args!("q {index}"));
+            self.policy.retire(task(index), self.now_ns)
+        } else {
+            self.call(format_args!("d {index} {most_ns}"));
+            self.policy.take_credit(task(index), most_ns)
+        };
+        self.decisions.push(format!("{taken_ns} 0"));
+    }
+
     fn wake(&mut self, index: usize) {
         self.call(format_args!("w {index}"));
         self.policy.wake(task(index), self.now_ns);
@@ -262,7 +287,11 @@ impl Recorder {
             return self.pick(cpu);
         }
         match (self.states[index], choice) {
-            (State::Unknown, _) => self.add(index, weight),
+            (State::Unknown, _) => {
+                self.add(index, weight);
+                self.endow(index);
+            }
+            (_, 7) if self.random.below(3) == 0 => self.take_credit(index),
             (_, 0) => {
                 self.call(format_args!("s {id} {weight}"));
                 self.policy.set_weight(task, new, self.now_ns);
@@ -358,7 +387,7 @@ impl Recorder {
         let kernel: Vec<&str> = answer.lines().collect();
         assert_eq!(kernel.len(), self.decisions.len(), "an answer for each question");
         let at = kernel.iter().zip(&self.decisions).position(|(a, b)| a != b)?;
-        let mut asked = self.calls.match_indices(['p', 'x']).map(|(index, _)| index);
+        let mut asked = self.calls.match_indices(['p', 'x', 'd', 'q']).map(|(index, _)| index);
         let end = asked.nth(at).expect("a call for each decision");
         let tail: Vec<&str> = self.calls[..end].lines().rev().take(12).collect();
         Some(format!(

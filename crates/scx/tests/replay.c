@@ -11,6 +11,8 @@
  *   b TASK                 block        c TASK USED_NS   charge
  *   p CPU                  pick: prints the task, or -1, and how long it may run, or 0
  *   x 0                    interrupt: prints the cpu, or -1, and 0
+ *   e TASK NS              endow        d TASK NS        take credit: prints how much, and 0
+ *   q TASK                 retire: prints how much credit it had, and 0
  *   h CPUS                 cpus come or go: all tasks are forgotten
  *   t NOW_NS               the time of the calls that follow
  */
@@ -98,6 +100,15 @@ static void print(u32 number, u64 run_ns)
 	printf("%" PRId64 " %" PRIu64 "\n", number == NIL ? -1 : (int64_t)number, run_ns);
 }
 
+/* Of turns that tasks keep only. */
+static void move_credit(char verb, u32 task, u64 ns)
+{
+	if (verb == 'e')
+		turns_endow(task, ns);
+	else
+		printf("%" PRIu64 " 0\n", verb == 'd' ? turns_take(task, ns) : turns_retire(task));
+}
+
 static void call(char verb, u64 first, u64 second)
 {
 	u32 task = (u32)first, picked;
@@ -128,6 +139,7 @@ static void call(char verb, u64 first, u64 second)
 		print(picked, picked == NIL ? 0 : turns_run_ns(picked));
 		break;
 	case 'x': print(turns_interrupt(), 0); break;
+	case 'e': case 'd': case 'q': move_credit(verb, task, second); break;
 	default:
 		fprintf(stderr, "no call '%c'\n", verb);
 		exit(2);

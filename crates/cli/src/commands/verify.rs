@@ -61,6 +61,8 @@ struct Task {
     state: State,
     /// It runs outside the policy: blocked for the policy, not for the service error.
     away: bool,
+    /// It was added, and nothing else has been told of it.
+    new: bool,
     /// Extremes of its service error, over all that had its number: in ns.
     worst: (f64, f64),
 }
@@ -140,6 +142,13 @@ impl Replay {
                 self.begin_anew(number(cpus)? as usize)?;
                 self.reloads += 1;
             }
+            ("endow", [task, advance]) => self.endow(number(task)?, advance.parse()?)?,
+            ("take", [task, credit]) => {
+                return self.take_credit(number(task)?, credit.parse()?, false);
+            }
+            ("retire", [task, credit]) => {
+                return self.take_credit(number(task)?, credit.parse()?, true);
+            }
             ("away", [task, "cpus"]) => self.go_on_away(number(task)?)?,
             ("paid", [task, used]) => self.run_paid(number(task)?, used.parse()?)?,
             ("away", [task, _why]) => self.leave(number(task)?)?,
@@ -193,12 +202,18 @@ impl Replay {
         let weight = parse_weight(weight)?;
         ensure!(task < MAX_TASKS, "there is no task {task}");
         while self.tasks.len() <= task as usize {
-            self.tasks.push(Task { state: State::Unknown, away: false, worst: (0.0, 0.0) });
+            self.tasks.push(Task {
+                state: State::Unknown,
+                away: false,
+                new: true,
+                worst: (0.0, 0.0),
+            });
         }
         let new = &mut self.tasks[task as usize];
         ensure!(new.state == State::Unknown, "task {task} is there already");
         new.state = State::Blocked;
         new.away = false;
+        new.new = true;
         self.policy.add(TaskId(task), weight);
         self.errors.add(TaskId(task), weight);
         Ok(())
@@ -223,12 +238,45 @@ impl Replay {
     fn wake(&mut self, task: u32) -> Result<()> {
         let woken = self.task(task, &[State::Blocked])?;
         woken.state = State::Waiting;
+        woken.new = false;
         let was_away = std::mem::take(&mut woken.away);
         self.policy.wake(TaskId(task), self.now_ns);
         if !was_away {
             self.errors.wake(TaskId(task), self.now_ns);
         }
         Ok(())
+    }
+
+    fn endow(&mut self, task: u32, advance_ns: Nanos) -> Result<()> {
+        ensure!(advance_ns <= self.quantum_ns, "more than a quantum in advance");
+        let new = self.task(task, &[State::Blocked])?;
+        ensure!(std::mem::take(&mut new.new), "task {task} is not new");
+        self.policy.endow(TaskId(task), advance_ns);
+        Ok(())
+    }
+
+    /// The task's credit is taken from it, all of it if it has ended.
+    fn take_credit(
+        &mut self,
+        task: u32,
+        credit_ns: Nanos,
+        has_ended: bool,
+    ) -> Result<Option<String>> {
+        let any = [State::Blocked, State::Waiting, State::Running];
+        let known = self.task(task, if has_ended { &any[..1] } else { &any })?;
+        known.new = false;
+        let core_ns = if has_ended {
+            self.policy.retire(TaskId(task), self.now_ns)
+        } else {
+            self.policy.take_credit(TaskId(task), credit_ns)
+        };
+        Ok((core_ns != credit_ns).then(|| {
+            let picks = self.picks;
+            format!(
+                "before decision {picks}: task {task} has credit of {credit_ns} ns in the kernel, \
+                 {core_ns} ns in the policy"
+            )
+        }))
     }
 
     fn block(&mut self, task: u32) -> Result<()> {

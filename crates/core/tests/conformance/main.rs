@@ -6,6 +6,7 @@ mod common;
 
 mod campaign;
 mod control;
+mod families;
 mod fixed;
 mod reweighing;
 mod sleepers;

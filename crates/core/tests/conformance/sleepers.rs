@@ -10,12 +10,12 @@ use crate::common::machine::{Demand, Machine, Result};
 use crate::{Context, Random, on_all_cpus, watched};
 
 const MS: Nanos = 1_000_000;
-const QUANTUM_NS: Nanos = 5 * MS;
+pub(crate) const QUANTUM_NS: Nanos = 5 * MS;
 
 /// A policy, and what it charged each task for.
-struct Paid<P> {
+pub(crate) struct Paid<P> {
     policy: P,
-    paid_ns: Vec<Nanos>,
+    pub(crate) paid_ns: Vec<Nanos>,
 }
 
 impl<P: Policy> Policy for Paid<P> {
@@ -44,9 +44,9 @@ impl<P: Policy> Policy for Paid<P> {
     }
 }
 
-type Inner = Paid<crate::Watched>;
+pub(crate) type Inner = Paid<crate::Watched>;
 
-fn turns(entry: &Entry, setup: &Setup) -> Turns<Inner> {
+pub(crate) fn turns(entry: &Entry, setup: &Setup) -> Turns<Inner> {
     let policy = Paid { policy: watched(entry, setup), paid_ns: Vec::new() };
     Turns::new(policy, setup, entry.payment)
 }
@@ -188,7 +188,7 @@ fn who_is_worth_a_whole_cpu_has_it() {
 
 /// The policies that share by weight, deterministically. (On several cpus round robin pays sleepers
 /// too much: a consumed turn takes no time, so they queue again before those who run.)
-fn by_weight() -> Vec<Entry> {
+pub(crate) fn by_weight() -> Vec<Entry> {
     REGISTRY.iter().filter(|entry| entry.by_weight).copied().collect()
 }
 

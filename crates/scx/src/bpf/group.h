@@ -389,6 +389,20 @@ policy_fn u32 group_weight(u32 task, u32 told)
 	return as_weight(least + least / 4);
 }
 
+/* What a task that is not runnable yet counts for, as its siblings do that are. */
+static __always_inline u32 group_newborn_weight(u32 task)
+{
+	struct group_member __arena *member = MEMBER(task);
+	u32 digits = GROUP_FRACTION - TREE->scale;
+
+	if (!TREE->grown || member->parent == GROUP_ROOT || member->leaves ||
+	    !NODE(member->parent)->competing)
+		return group_weight(task, 0);
+	refresh_shares(member->parent);
+	return as_weight((member->weight * NODE(member->parent)->per_weight +
+			  (1ULL << digits >> 1)) >> digits);
+}
+
 /* What a task would count for if it and all beside and above it could use any number of cpus. */
 policy_fn u32 group_plain_weight(u32 task)
 {
@@ -477,12 +491,15 @@ policy_fn u32 group_release(u32 n)
 	bpf_for(i, 0, GROUP_DEPTH + 1) {
 		struct group_member __arena *member = MEMBER(GROUP_MEMBER(n & (GROUP_NODES - 1)));
 
+		s64 estate_ns = NODE(n)->estate_ns;
+
 		if (--NODE(n)->refs || n == GROUP_ROOT)
 			break;
 		NODE(n)->first[0] = TREE->free_node;
 		TREE->free_node = n;
 		note_member(GROUP_MEMBER(n & (GROUP_NODES - 1)), NIL);
 		n = member->parent;
+		NODE(n)->estate_ns += estate_ns;
 	}
 	return 0;
 }
@@ -505,6 +522,7 @@ policy_fn u32 group_add_node(u32 above, u32 weight, u64 cgroup)
 	node = NODE(n);
 	node->cgroup = cgroup;
 	node->competing = node->orders = node->found = 0;
+	node->estate_ns = NODE(above)->estate_ns < 0 ? NODE(above)->estate_ns : 0;
 	node->refs = 1;
 	node->depth = NODE(above)->depth + 1;
 	NODE(above)->refs++;

@@ -59,6 +59,9 @@ enum event_kind {
 	EVENT_RETURN,		/* ends it; value: 1 if the task blocked; extra: ns used */
 	EVENT_INTERRUPT,	/* the cpu is to stop what it runs */
 	EVENT_PAID,		/* ends a run for turns that were charged before; extra: ns used */
+	EVENT_ENDOW,		/* value: ns that it may use before the policy serves it */
+	EVENT_TAKE,		/* value: ns of its credit that were taken from it */
+	EVENT_RETIRE,		/* it has ended; value: ns of its credit that it leaves */
 	EVENT_CPUS,		/* cpus came or went; value: how many there are; no task is known */
 };
 

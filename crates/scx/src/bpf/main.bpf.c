@@ -34,6 +34,7 @@
 #include "task.h"
 #include "slots.h"
 #include "hotplug.h"
+#include "estate.h"
 #include "news.h"
 #include "permission.h"
 #include "slice.h"
@@ -210,8 +211,11 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	slot->confined = confined;
 	slot->in_transit = reads;
 	if (slot->state == TASK_BLOCKED) {
-		if (!slot->known)
+		if (!slot->known) {
 			introduce_task(slot, id);
+			if (!exec_ns && keeps_turns())
+				begin_in_advance(id);
+		}
 		note_mask(p, id);
 		group_wake(id);
 	}
@@ -299,7 +303,9 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 	}
 	if (p->__state & TASK_DEAD)
 		forget_task(id);
-	if (slots[id].state != TASK_BLOCKED)
+	if (p->__state & TASK_DEAD && keeps_turns() && is_untold(id))
+		note_death(id, run_time_ns(p));
+	else if (slots[id].state != TASK_BLOCKED)
 		hand_over_block(cpu, id, run_time_ns(p));
 	else if (serves_everybody(p))
 		end_beside(id, cpu, scx_bpf_now(), run_time_ns(p));

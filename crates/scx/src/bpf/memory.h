@@ -34,6 +34,8 @@ enum news {
 	NEWS_ENDS = 8,
 	/* It has gone to sleep. */
 	NEWS_BLOCKS = 16,
+	/* … for good. */
+	NEWS_DIES = 32,
 };
 
 /* The policy's memory; the macros are the contract's. */

@@ -184,6 +184,16 @@ static __always_inline void hand_over_block(u32 cpu, u32 id, u64 exec_ns)
 	}
 }
 
+/* A task goes to sleep for good: what it leaves is told with that. */
+static __always_inline void note_death(u32 id, u64 exec_ns)
+{
+	slots[id].blocked_exec_ns = exec_ns;
+	if (!lock())
+		return;
+	note_news(id, NEWS_BLOCKS | NEWS_DIES);
+	unlock();
+}
+
 /* Of all that are runnable; if cgroups have just come, they are counted from now on. */
 static __always_inline void note_everybody(void)
 {
@@ -254,12 +264,16 @@ global_fn u32 tell_news(u32 sleeper)
 		shared->news = slot->next_with_news;
 		news = slot->news;
 		slot->news = 0;
+		if (news & NEWS_BLOCKS)
+			tell_block(slot, id);
+		if (news & NEWS_DIES) {
+			bequeath(slot, id);
+			end_competing(id);
+		}
 		if (news & NEWS_LEAVES) {
 			tell_leave(slot, id, news);
 			continue;
 		}
-		if (news & NEWS_BLOCKS)
-			tell_block(slot, id);
 		if (news & NEWS_WEIGHT)
 			tell(id);
 	}
@@ -269,7 +283,7 @@ global_fn u32 tell_news(u32 sleeper)
 /* A task wakes for the first time since it is ours: its weight is known, and it is told. */
 static __always_inline void introduce_task(struct slot __arena *slot, u32 id)
 {
-	u32 weight = group_weight(id, 0);
+	u32 weight = group_newborn_weight(id);
 
 	bound_set_counts(&slot->bound, weight, weight);
 	introduce(slot, id, weight);

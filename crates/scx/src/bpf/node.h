@@ -57,6 +57,8 @@ struct group_node {
 	u32 depth;
 	/* By order; links free nodes. */
 	u32 first[GROUP_ORDERS];
+	/* What processes in it were paid and left, less what new ones had in advance (estate.h). */
+	s64 estate_ns;
 	/* All below are worth a cpu each. */
 	u8 saturated;
 };

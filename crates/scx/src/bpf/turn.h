@@ -30,6 +30,8 @@ enum turn_state {
 enum turn_place {
 	/* Blocked: its credit has no room, or it has never waited. */
 	TURN_OUT,
+	/* Blocked, as long as what it had in advance is not used up. */
+	TURN_ADVANCED,
 	/* Waiting. */
 	TURN_QUEUED,
 	/* Running. */

@@ -30,6 +30,9 @@
  *   the cpus run ready tasks         no turn ends, so that h's does not come
  *   cpu 1 picks                      h runs between its turns
  *
+ * What tasks that end leave and new ones begin with is the includer's affair (estate.h): turns_endow,
+ * turns_take and turns_retire move credit, and make none.
+ *
  * Known limits: a cpu with nobody waiting gives turns to all that sleep with room in their credit
  * before it idles: for thousands of tasks that have just gone to sleep a millisecond or more. Whom to
  * interrupt is found by looking at all cpus.
@@ -145,15 +148,33 @@ turns_fn bool turns_has_room(const struct turn __arena *turn)
 	return turn->credit_ns + (turns_stay_out() ? quantum_ns() : 1) <= turns_cap_ns();
 }
 
-/* True if the policy serves a task that wakes. */
+/* True if a task has credit for a run. */
+turns_fn bool turns_has_credit(const struct turn __arena *turn)
+{
+	return turn->credit_ns >= turns_least_ns();
+}
+
+/* True if the policy does not serve a task. */
+turns_fn bool turns_is_out(const struct turn __arena *turn)
+{
+	return turn->place <= TURN_ADVANCED;
+}
+
+/* True if a task still uses what it had in advance. */
+turns_fn bool turns_is_ahead(const struct turn __arena *turn)
+{
+	return turn->place == TURN_ADVANCED && turns_has_credit(turn);
+}
+
+/* True if the policy, which does not serve a task yet, does so when it wakes. */
 turns_fn bool turns_joins(const struct turn __arena *turn)
 {
-	return !turns_stay_out() || turns_has_room(turn);
+	return (!turns_stay_out() || turns_has_room(turn)) && !turns_is_ahead(turn);
 }
 
 turns_fn void turns_join(struct turn __arena *turn, u32 id)
 {
-	policy_assert(turn->place == TURN_OUT);
+	policy_assert(turns_is_out(turn));
 	turn->place = TURN_QUEUED;
 	policy_wake(id);
 }
@@ -518,9 +539,9 @@ turns_fn void turns_wake(u32 id)
 	policy_assert(turn->state == TURN_ASLEEP);
 	turn->state = TURN_WAITING;
 	TURNS->awake_weight += turn->weight;
-	if (turn->place == TURN_OUT && turns_joins(turn))
+	if (turns_is_out(turn) && turns_joins(turn))
 		turns_join(turn, id);
-	if (turn->credit_ns >= turns_least_ns())
+	if (turns_has_credit(turn))
 		turns_make_ready(id);
 }
 
@@ -568,19 +589,19 @@ turns_fn void turns_charge_credit(struct turn __arena *turn, u32 id, u64 used_ns
 	if (turn->state == TURN_ON_CREDIT)
 		turns_give(turn, left_ns);
 	turn->state = TURN_WAITING;
-	if (turn->place == TURN_OUT && turns_has_room(turn)) {
+	if (turns_is_out(turn) && turns_has_room(turn) && !turns_is_ahead(turn)) {
 		turns_join(turn, id);
 		turns_joined(id);
 	}
 	/* One that yields and is out of the queue would else wait for nothing. */
-	bool goes_on = !left_ns || turn->place == TURN_OUT;
+	bool goes_on = !left_ns || turns_is_out(turn);
 
 	if (turn->place == TURN_PICKED) {
 		if (left_ns)
 			turns_end(turn, id);
 		else
 			turns_suspend(turn->cpu, id);
-	} else if (goes_on && turn->credit_ns >= turns_least_ns()) {
+	} else if (goes_on && turns_has_credit(turn)) {
 		turns_make_ready(id);
 	}
 }
@@ -616,6 +637,38 @@ turns_fn void turns_charge(u32 id, u64 used_ns)
 	turns_end(turn, id);
 }
 
+/* A task that was just added may use so much before the policy serves it. */
+turns_fn void turns_endow(u32 id, u64 advance_ns)
+{
+	struct turn __arena *turn = TURN(id);
+
+	policy_assert(turn->state == TURN_ASLEEP && turn->place == TURN_OUT);
+	turns_give(turn, advance_ns);
+	turn->place = TURN_ADVANCED;
+}
+
+/* So much of a task's credit is taken from it, or all: how much. */
+turns_fn u64 turns_take(u32 id, u64 most_ns)
+{
+	struct turn __arena *turn = TURN(id);
+	u64 taken_ns = turn->credit_ns < most_ns ? turn->credit_ns : most_ns;
+
+	turn->credit_ns -= taken_ns;
+	return taken_ns;
+}
+
+/* A task, which sleeps, ends: the policy serves it no longer. What it was paid and has not used. */
+turns_fn u64 turns_retire(u32 id)
+{
+	struct turn __arena *turn = TURN(id);
+
+	policy_assert(turn->state == TURN_ASLEEP);
+	if (turn->place == TURN_QUEUED)
+		turns_leave(turn, id);
+	turn->place = TURN_OUT;
+	return turns_take(id, turn->credit_ns);
+}
+
 /* How long a task that was picked may run. */
 turns_fn u64 turns_run_ns(u32 id)
 {
@@ -631,7 +684,7 @@ turns_fn bool turns_is_ready(u32 id)
 /* True if the policy serves a task when it wakes. */
 turns_fn bool turns_is_to_queue(u32 id)
 {
-	return !uses_turns() || corrects_turns() || TURN(id)->place != TURN_OUT || turns_joins(TURN(id));
+	return !uses_turns() || corrects_turns() || !turns_is_out(TURN(id)) || turns_joins(TURN(id));
 }
 
 /* True if the policy, or the ideal, serves a task, which may be asleep. */
@@ -639,7 +692,7 @@ turns_fn bool turns_is_queued(u32 id)
 {
 	if (corrects_turns())
 		return ONLINE_TASK(id)->mode != ONLINE_ASLEEP;
-	return uses_turns() && TURN(id)->place != TURN_OUT;
+	return uses_turns() && !turns_is_out(TURN(id));
 }
 
 /* True if a cpu was asked to stop what it runs. */
