@@ -82,6 +82,35 @@ static void print(void)
 	printf("end\n");
 }
 
+/* The child of the root that a node is or is in. */
+static u32 top_of(u32 n)
+{
+	u32 parent = GROUP_ROOT;
+
+	while (n != GROUP_ROOT && (parent = MEMBER(GROUP_MEMBER(n))->parent) != GROUP_ROOT)
+		n = parent;
+	return n;
+}
+
+/* Estates rise and fall (estate.h); what is owed below each child of the root is the sum of their debts. */
+static void change_estates(void)
+{
+	static s64 owed_ns[GROUP_NODES], by_ns = 1;
+	u32 n;
+
+	for (n = 0; n < TREE->unused; n++)
+		owed_ns[n] = 0;
+	for (n = 0; n < TREE->unused; n++) {
+		if (!NODE(n)->refs)
+			continue;
+		by_ns = by_ns * 48271 % 2147483647;
+		group_change_estate(n, by_ns % 20001 - 10000);
+		owed_ns[top_of(n)] += group_debt_ns(n);
+	}
+	for (n = 0; n < TREE->unused; n++)
+		policy_assert(!NODE(n)->refs || NODE(n)->owed_ns == owed_ns[n]);
+}
+
 static void add_node(u32 id, u32 parent, u32 weight)
 {
 	nodes[id] = group_add_node(nodes[parent], weight, id);
@@ -158,7 +187,10 @@ static void change(char verb, u32 first, u32 second, u32 third)
 		group_set_node_weight(nodes[first], second);
 		make_room(GROUP_MEMBER(nodes[first]));
 		break;
-	case 'q': print(); break;
+	case 'q':
+		change_estates();
+		print();
+		break;
 	case 't': the_time += first; break;
 	case 'v':
 		ran[first] = second;

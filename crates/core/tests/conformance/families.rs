@@ -229,9 +229,9 @@ fn leads(entry: &Entry, cpus: usize, seed: u64, gives_freely: bool) -> (f64, f64
     (most as f64 / QUANTUM_NS as f64, least as f64 / QUANTUM_NS as f64)
 }
 
-/// A family receives no more than it is paid for, the debts of its estate and the turns in progress. Where what
-/// is used is charged for, so that nothing of a credit lapses, it receives all that it is paid for but what
-/// the estate and the credits of those who live hold.
+/// A family receives no more than it is paid for, the debts of its estate and the turns in progress. Where
+/// what is used is charged for, so that nothing of a credit lapses, it receives all that it is paid for but
+/// what the estate and the credits of those who live hold.
 #[test]
 fn families_receive_what_they_are_paid_for() {
     on_all_cpus(&by_weight(), &[1, 2], |entry, cpus| {

@@ -13,22 +13,23 @@
  *   it waits            the child runs at once, and ends after 1 ms: the estate holds 1.5 ms
  *   it forks again      the child has 2.5 ms: the estate's, and 1 of the shell's
  *
- * What parents are short of is the estate's debt, at most ESTATE_DEBT_QUANTA, until they fork again. Nothing
- * else is given that was not paid for: over any time the tasks of a cgroup receive together no more by this
- * rule than those quanta, so that who forks and dies gains nothing. (The core library's tests have families
- * that try: crates/core/tests/conformance/families.rs.)
+ * What parents are short of is the estate's debt, until they fork again. All estates below one child of
+ * the root may owe ESTATE_DEBT_QUANTA together, so that more cgroups bring nobody more. Nothing else is
+ * given that was not paid for: over any time the tasks below it receive together no more by this rule than
+ * those quanta, so that who forks and dies gains nothing. (The core library's tests have families that try:
+ * crates/core/tests/conformance/families.rs.)
  *
- * A cgroup that goes leaves its estate to the one above; one that comes begins with the debts of that, too.
+ * A cgroup that goes leaves its estate to the one above.
  *
- * Known limits: in the root, and with `--groups off`, an estate is everybody's. More than ESTATE_QUANTA lapse,
- * and as much of debts: who ended with them had run on for long while something else kept the cpu.
+ * Known limits: in the root, and with `--groups off`, an estate is everybody's. More than ESTATE_QUANTA
+ * lapse, and as much of debts: who ended with them had run on for long while something else kept the cpu.
  */
 #ifndef PRORATA_ESTATE_H
 #define PRORATA_ESTATE_H
 
 /* The most that an estate holds. */
 #define ESTATE_QUANTA 8
-/* The most that it owes. */
+/* The most that all below a child of the root owe. */
 #define ESTATE_DEBT_QUANTA 4
 /* A new task has such a part of a quantum; what is less than half of that is not worth a run. */
 #define ESTATE_PART 2
@@ -74,18 +75,20 @@ static __always_inline s64 lend(u32 id, s64 wanted_ns)
 /* A task that its parent has just forked, and that the policy has heard of, begins. */
 global_fn u32 begin_in_advance(u32 id)
 {
-	struct group_node __arena *node = NODE(tree->members[id].parent);
+	u32 n = tree->members[id].parent, lender = lender_of(id);
+	struct group_node __arena *node = NODE(n);
 	s64 advance_ns = quantum / ESTATE_PART, most_ns;
-	u32 lender = lender_of(id);
 
 	if (lender != NIL && node->estate_ns < advance_ns)
-		node->estate_ns += lend(lender, advance_ns - node->estate_ns);
-	most_ns = node->estate_ns + (s64)(ESTATE_DEBT_QUANTA * quantum);
+		group_change_estate(n, lend(lender, advance_ns - node->estate_ns));
+	most_ns = (s64)(ESTATE_DEBT_QUANTA * quantum) - NODE(node->top)->owed_ns;
+	if (node->estate_ns > 0)
+		most_ns += node->estate_ns;
 	if (advance_ns > most_ns)
 		advance_ns = most_ns;
 	if (advance_ns < (s64)(quantum / ESTATE_PART / 2))
 		return 0;
-	node->estate_ns -= advance_ns;
+	group_change_estate(n, -advance_ns);
 	record(EVENT_ENDOW, id, 0, advance_ns, 0);
 	turns_endow(id, advance_ns);
 	return 0;
@@ -94,19 +97,20 @@ global_fn u32 begin_in_advance(u32 id)
 /* A task has ended. */
 static __always_inline void bequeath(struct slot __arena *slot, u32 id)
 {
-	struct group_node __arena *node = NODE(tree->members[id].parent);
-	s64 left_ns, most_ns = ESTATE_QUANTA * quantum;
+	u32 n = tree->members[id].parent;
+	s64 left_ns, most_ns = ESTATE_QUANTA * quantum, estate_ns;
 
-	if (!slot->known || slot->state != TASK_BLOCKED || tree->members[id].parent == NIL)
+	if (!slot->known || slot->state != TASK_BLOCKED || n == NIL)
 		return;
 	left_ns = turns_retire(id);
 	record(EVENT_RETIRE, id, 0, left_ns, 0);
-	node->estate_ns += left_ns + slot->paid_ns + slot->owed_ns;
+	estate_ns = NODE(n)->estate_ns + left_ns + slot->paid_ns + slot->owed_ns;
 	slot->paid_ns = slot->owed_ns = 0;
-	if (node->estate_ns > most_ns)
-		node->estate_ns = most_ns;
-	if (node->estate_ns < -most_ns)
-		node->estate_ns = -most_ns;
+	if (estate_ns > most_ns)
+		estate_ns = most_ns;
+	if (estate_ns < -most_ns)
+		estate_ns = -most_ns;
+	group_change_estate(n, estate_ns - NODE(n)->estate_ns);
 }
 
 #endif

@@ -483,6 +483,19 @@ static __always_inline u32 group_unseen(void)
 	return TREE->runnable <= TREE->cpus ? NIL : group_next_unseen();
 }
 
+static __always_inline s64 group_debt_ns(u32 n)
+{
+	return NODE(n)->estate_ns < 0 ? -NODE(n)->estate_ns : 0;
+}
+
+static __always_inline void group_change_estate(u32 n, s64 by_ns)
+{
+	s64 debt_ns = group_debt_ns(n);
+
+	NODE(n)->estate_ns += by_ns;
+	NODE(NODE(n)->top)->owed_ns += group_debt_ns(n) - debt_ns;
+}
+
 /* Gives up one of the references of a node; it is free after the last. */
 policy_fn u32 group_release(u32 n)
 {
@@ -490,16 +503,16 @@ policy_fn u32 group_release(u32 n)
 
 	bpf_for(i, 0, GROUP_DEPTH + 1) {
 		struct group_member __arena *member = MEMBER(GROUP_MEMBER(n & (GROUP_NODES - 1)));
-
 		s64 estate_ns = NODE(n)->estate_ns;
 
 		if (--NODE(n)->refs || n == GROUP_ROOT)
 			break;
+		group_change_estate(n, -estate_ns);
 		NODE(n)->first[0] = TREE->free_node;
 		TREE->free_node = n;
 		note_member(GROUP_MEMBER(n & (GROUP_NODES - 1)), NIL);
 		n = member->parent;
-		NODE(n)->estate_ns += estate_ns;
+		group_change_estate(n, estate_ns);
 	}
 	return 0;
 }
@@ -522,7 +535,8 @@ policy_fn u32 group_add_node(u32 above, u32 weight, u64 cgroup)
 	node = NODE(n);
 	node->cgroup = cgroup;
 	node->competing = node->orders = node->found = 0;
-	node->estate_ns = NODE(above)->estate_ns < 0 ? NODE(above)->estate_ns : 0;
+	node->estate_ns = node->owed_ns = 0;
+	node->top = above == GROUP_ROOT ? n : NODE(above)->top;
 	node->refs = 1;
 	node->depth = NODE(above)->depth + 1;
 	NODE(above)->refs++;

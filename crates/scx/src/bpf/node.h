@@ -59,6 +59,10 @@ struct group_node {
 	u32 first[GROUP_ORDERS];
 	/* What processes in it were paid and left, less what new ones had in advance (estate.h). */
 	s64 estate_ns;
+	/* What the estates in it owe; of a child of the root, and the root. */
+	s64 owed_ns;
+	/* The child of the root that it is or is in; of the root, itself. */
+	u32 top;
 	/* All below are worth a cpu each. */
 	u8 saturated;
 };
