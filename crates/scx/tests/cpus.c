@@ -35,6 +35,8 @@
 #define MAPS 8
 /* Bits of all cpus, whether they are there or not. */
 #define ALL ((1ULL << machine.cpus) - 1)
+/* One of so many tasks that go to sleep does so for good. */
+#define LIVES 8
 /* What a callback may hand to cpus. */
 #define HANDED 16
 /* Tries of a cpu to find something to run, as the kernel has it. */
@@ -306,6 +308,8 @@ static void fall_asleep(struct machine_task *task)
 {
 	task->place = ASLEEP;
 	task->p.scx.flags &= ~SCX_TASK_QUEUED;
+	if (!below(LIVES))
+		task->p.__state = TASK_DEAD;
 	prorata_quiescent(&task->p, SCX_DEQ_SLEEP);
 }
 
@@ -493,8 +497,9 @@ static void step(void)
 			replace_task(task);
 		break;
 	case 4 ... 9:
-		if (task->place == ASLEEP)
-			wake(task);
+		if (task->place != ASLEEP)
+			break;
+		task->p.__state ? replace_task(task) : wake(task);
 		break;
 	case 10 ... 12:
 		if (is_up(cpu))
@@ -519,6 +524,11 @@ static void print_number(const char *verb, u64 now_ns, u32 number)
 		printf("%" PRIu64 " %s %u\n", now_ns, verb, number);
 }
 
+static void print_credit(const char *verb, const struct event *it)
+{
+	printf("%" PRIu64 " %s %u %" PRIu64 "\n", it->now_ns, verb, it->task, it->value);
+}
+
 static void print_event(const struct event *it)
 {
 	u64 now = it->now_ns;
@@ -537,6 +547,9 @@ static void print_event(const struct event *it)
 		printf("%" PRIu64 " charge %u %" PRIu64 " %" PRIu64 "\n", now, it->task, it->value, it->extra);
 		break;
 	case EVENT_INTERRUPT: print_number("interrupt", now, it->cpu); break;
+	case EVENT_ENDOW: print_credit("endow", it); break;
+	case EVENT_TAKE: print_credit("take", it); break;
+	case EVENT_RETIRE: print_credit("retire", it); break;
 	case EVENT_CPUS: printf("%" PRIu64 " cpus %" PRIu64 "\n", now, it->value); break;
 	}
 }

@@ -45,6 +45,7 @@ struct Replay {
     setup: Setup,
     policy: Box<dyn Policy + Send>,
     changes_of_cpus: usize,
+    ended: usize,
 }
 
 impl Replay {
@@ -52,7 +53,7 @@ impl Replay {
         let sleepers = [Sleepers::Paper, Sleepers::Turns, Sleepers::Corrected][sleepers];
         let setup = Setup { sleepers, ..Setup::new(cpus, QUANTUM_NS) };
         let policy = central::build(name, &setup).expect("a policy");
-        Replay { name: name.to_owned(), setup, policy, changes_of_cpus: 0 }
+        Replay { name: name.to_owned(), setup, policy, changes_of_cpus: 0, ended: 0 }
     }
 
     /// Panics if the kernel decided otherwise.
@@ -82,6 +83,12 @@ impl Replay {
                 let cpu = self.policy.interrupt(now_ns);
                 assert_eq!(cpu.map_or("-".to_owned(), |cpu| cpu.to_string()), words[2], "{line}");
             }
+            "endow" => self.policy.endow(task(), number(3)),
+            "take" => assert_eq!(self.policy.take_credit(task(), number(3)), number(3), "{line}"),
+            "retire" => {
+                assert_eq!(self.policy.retire(task(), now_ns), number(3), "{line}");
+                self.ended += 1;
+            }
             "cpus" => {
                 self.setup.cpus = index(2);
                 self.policy = central::build(&self.name, &self.setup).expect("a policy");
@@ -94,7 +101,7 @@ impl Replay {
 
 fn holds(policy: &str, core: &str) {
     let program = compile(policy);
-    let mut changes_of_cpus = 0;
+    let (mut changes_of_cpus, mut ended) = (0, 0);
     for seed in 0..12 {
         let sleepers = seed % 3;
         let cpus = [2, 4, 3, 8][seed % 4];
@@ -102,7 +109,9 @@ fn holds(policy: &str, core: &str) {
         let mut replay = Replay::new(core, sleepers, cpus);
         history(&program, sleepers, cpus, tasks, seed).lines().for_each(|line| replay.event(line));
         changes_of_cpus += replay.changes_of_cpus;
+        ended += replay.ended;
     }
+    assert!(ended > 100, "only {ended} tasks ended");
     assert!(changes_of_cpus > 100, "cpus changed only {changes_of_cpus} times");
 }
 
