@@ -301,11 +301,14 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 			hand_over_block(cpu, CROWD, 0);
 		return;
 	}
-	if (p->__state & TASK_DEAD)
+	if (p->__state & TASK_DEAD) {
 		forget_task(id);
-	if (p->__state & TASK_DEAD && keeps_turns() && is_untold(id))
-		note_death(id, run_time_ns(p));
-	else if (slots[id].state != TASK_BLOCKED)
+		if (keeps_turns() && is_untold(id)) {
+			note_death(id, run_time_ns(p));
+			return;
+		}
+	}
+	if (slots[id].state != TASK_BLOCKED)
 		hand_over_block(cpu, id, run_time_ns(p));
 	else if (serves_everybody(p))
 		end_beside(id, cpu, scx_bpf_now(), run_time_ns(p));

@@ -245,6 +245,17 @@ static __always_inline void tell_leave(struct slot __arena *slot, u32 id, u32 ne
 		release_slot(id);
 }
 
+/* A task has ended, leaves, or both. */
+static __always_inline void tell_end(struct slot __arena *slot, u32 id, u32 news)
+{
+	if (news & NEWS_DIES) {
+		bequeath(slot, id);
+		end_competing(id);
+	}
+	if (news & NEWS_LEAVES)
+		tell_leave(slot, id, news);
+}
+
 /* The policy is told of all that has changed, and that a task slept, which a cpu has noted; NIL for none. */
 global_fn u32 tell_news(u32 sleeper)
 {
@@ -266,15 +277,9 @@ global_fn u32 tell_news(u32 sleeper)
 		slot->news = 0;
 		if (news & NEWS_BLOCKS)
 			tell_block(slot, id);
-		if (news & NEWS_DIES) {
-			bequeath(slot, id);
-			end_competing(id);
-		}
-		if (news & NEWS_LEAVES) {
-			tell_leave(slot, id, news);
-			continue;
-		}
-		if (news & NEWS_WEIGHT)
+		if (news & (NEWS_DIES | NEWS_LEAVES))
+			tell_end(slot, id, news);
+		else if (news & NEWS_WEIGHT)
 			tell(id);
 	}
 	return 0;
