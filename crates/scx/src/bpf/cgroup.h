@@ -111,13 +111,15 @@ static __always_inline void tell(u32 id)
 /* A task is runnable in the tree. */
 static __always_inline void begin_competing(u32 id)
 {
-	group_join(id);
+	if (tree->grown)
+		group_join(id);
 	bound_compete(&slots[id].bound, true);
 }
 
 static __always_inline void end_competing(u32 id)
 {
-	group_part(id);
+	if (tree->grown)
+		group_part(id);
 	bound_compete(&slots[id].bound, false);
 }
 

@@ -40,7 +40,7 @@ static bool is_of_crowd(u32 id)
 }
 
 /* The slot of a task that ran on a cpu: if it has none, the crowd's, whose turn it was. */
-global_fn u32 crowd_or(u32 id, u32 cpu)
+static __always_inline u32 crowd_or(u32 id, u32 cpu)
 {
 	return runs_crowd(cpu) && is_of_crowd(id) ? CROWD : id;
 }
@@ -134,7 +134,7 @@ static __always_inline void crowd_refuse(u32 cpu)
 /* True if somebody waits, whom a cpu has refused, and another one decides. */
 global_fn u32 crowd_retries(u32 cpu)
 {
-	return slots[CROWD].state == TASK_BLOCKED && shared->crowd_refused != cpu && crowd_queues();
+	return shared->crowd_refused != cpu && crowd_queues();
 }
 
 /* --- without the lock ------------------------------------------------------------------------ */

@@ -216,7 +216,8 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 			if (!exec_ns && keeps_turns())
 				begin_in_advance(id);
 		}
-		note_mask(p, id);
+		if (limited || slot->bound.mask)
+			note_mask(p, id);
 		group_wake(id);
 	}
 	place = place_of(slot, id, exec_ns, enq_flags & SCX_ENQ_REENQ);

@@ -166,17 +166,12 @@ static __always_inline bool bound_fills_cpu(const struct bound_task __arena *tas
 	return mask->kind == BOUND_ALONE || (BOUND->gone && task->counts >= BOUND->per_cpu);
 }
 
-/*
- * True if a task of some mask may run on a cpu, and should: one that is short serves its own tasks first,
- * or a policy that keeps a task for the cpu where it ran might keep it there.
- */
-policy_fn u32 bound_belongs(u32 mask, u32 cpu)
+/* True unless a cpu is short, and has tasks to serve before those of a mask. */
+policy_fn u32 bound_is_spared(u32 mask, u32 cpu)
 {
 	u32 k;
 
-	if (!mask_has(mask, cpu))
-		return false;
-	if (!BOUND->gone || MASK(mask)->kind == BOUND_SHORT ||
+	if (MASK(mask)->kind == BOUND_SHORT ||
 	    !(BOUND->taken[(cpu / 64) & (BOUND_WORDS - 1)] >> (cpu & 63) & 1))
 		return true;
 	bpf_for(k, 1, BOUND_MASKS) {
@@ -184,6 +179,15 @@ policy_fn u32 bound_belongs(u32 mask, u32 cpu)
 			return false;
 	}
 	return true;
+}
+
+/*
+ * True if a task of some mask may run on a cpu, and should: one that is short serves its own tasks first,
+ * or a policy that keeps a task for the cpu where it ran might keep it there.
+ */
+static __always_inline bool bound_belongs(u32 mask, u32 cpu)
+{
+	return mask_has(mask, cpu) && (!BOUND->gone || bound_is_spared(mask, cpu));
 }
 
 /* True if somebody waits who may run on a cpu. */

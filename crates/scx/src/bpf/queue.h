@@ -175,7 +175,7 @@ static void overdraw(struct slot __arena *slot, u32 id, u32 cpu)
 	shared->stats.overdrafts++;
 	slot->cpu = cpu;
 	record(EVENT_CHARGE, id, cpu, slot->run_ns, 0);
-	turns_charge(id, slot->run_ns);
+	charge(id, slot->run_ns);
 }
 
 /* A waiting task runs on a cpu from now on. */
@@ -364,8 +364,8 @@ global_fn u32 interrupt(void)
 
 /* --- cpus for tasks -------------------------------------------------------------------------- */
 
-/* An idle cpu of a mask, `home` if it is; NIL if there is none. If the mask is NIL, only `home` will do. */
-global_fn u32 find_idle(u32 home, u32 mask)
+/* The same of some that idle. */
+global_fn u32 find_among_idle(u32 home, u32 mask)
 {
 	u32 word;
 
@@ -382,12 +382,18 @@ global_fn u32 find_idle(u32 home, u32 mask)
 	return NIL;
 }
 
+/* An idle cpu of a mask, `home` if it is; NIL if there is none. If the mask is NIL, only `home` will do. */
+static __always_inline u32 find_idle(u32 home, u32 mask)
+{
+	return shared->idle_cpus ? find_among_idle(home, mask) : NIL;
+}
+
 /* A cpu, idle until now, that somebody who waits may want; NIL if nobody waits, or none is. */
 static __always_inline u32 rouse(u32 home)
 {
 	u32 cpu = NIL;
 
-	if (shared->waiting && shared->idle_cpus)
+	if (shared->waiting)
 		cpu = find_idle(home, 0);
 	if (cpu == NIL || (BOUND->competing && !bound_waits_for(cpu)))
 		return NIL;

@@ -295,7 +295,7 @@ policy_fn u32 turns_is_worth(u32 id, u32 parts, u32 of)
 /* True if a task is worth nearly a whole cpu: it could not make up for an interruption. */
 turns_fn bool turns_needs_cpu(u32 id)
 {
-	return turns_is_worth(id, NEARLY_PARTS, NEARLY_OF);
+	return TURNS->cpus > 1 && turns_is_worth(id, NEARLY_PARTS, NEARLY_OF);
 }
 
 /* True if a task waits for a turn, and nothing else. */
@@ -705,7 +705,7 @@ turns_fn bool turns_is_stopping(u32 cpu)
  * A cpu that shall stop what it runs, so that a task that woke can have it: the one with the lightest
  * task on a turn, unless that is worth nearly a whole cpu. NIL if there is none, or no need.
  */
-policy_fn u32 turns_interrupt(void)
+turns_fn u32 turns_interrupt(void)
 {
 	u32 victim = NIL, least = TURN_RUNS_STOPPING, i;
 
