@@ -97,13 +97,6 @@ static void paid_remove(struct slot __arena *slot)
 		slots[slot->paid_next].paid_previous = slot->paid_previous;
 }
 
-/* The turn of a task is over, which is rare where this is called: a call is less to verify than what it does. */
-global_fn u32 charge(u32 id, u64 used_ns)
-{
-	turns_charge(id, used_ns);
-	return 0;
-}
-
 /* --- paying ---------------------------------------------------------------------------------- */
 
 /* The policy has been asked for enough. */
@@ -150,7 +143,7 @@ global_fn u32 pay(u32 cpu, u32 id)
 	slot->owed_ns -= slot->run_ns;
 	slot->paid_ns += slot->run_ns;
 	record(EVENT_CHARGE, id, cpu, slot->run_ns, 0);
-	charge(id, slot->run_ns);
+	turns_charge(id, slot->run_ns);
 	if (slot->state == TASK_WAITING && !was_paid)
 		paid_append(slot, id);
 	if (slot->paid_ns >= PAID_QUANTA * quantum)
@@ -172,7 +165,7 @@ global_fn u32 dismiss_idler(u32 cpu)
 		return 0;
 	if (slot->state == TASK_RUNNING) {
 		record(EVENT_CHARGE, id, cpu, quantum, shared->now_ns - slot->since_ns);
-		charge(id, quantum);
+		turns_charge(id, quantum);
 	}
 	slot->state = TASK_OUT;
 	record(EVENT_REMOVE, id, 0, 0, 0);

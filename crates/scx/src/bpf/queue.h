@@ -175,7 +175,7 @@ static void overdraw(struct slot __arena *slot, u32 id, u32 cpu)
 	shared->stats.overdrafts++;
 	slot->cpu = cpu;
 	record(EVENT_CHARGE, id, cpu, slot->run_ns, 0);
-	charge(id, slot->run_ns);
+	turns_charge(id, slot->run_ns);
 }
 
 /* A waiting task runs on a cpu from now on. */
