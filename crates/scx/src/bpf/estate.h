@@ -95,13 +95,14 @@ global_fn u32 begin_in_advance(u32 id)
 }
 
 /* A task has ended. */
-static __always_inline void bequeath(struct slot __arena *slot, u32 id)
+global_fn u32 bequeath(u32 id)
 {
+	struct slot __arena *slot = &slots[id];
 	u32 n = tree->members[id].parent;
 	s64 left_ns, most_ns = ESTATE_QUANTA * quantum, estate_ns;
 
 	if (!slot->known || slot->state != TASK_BLOCKED || n == NIL)
-		return;
+		return 0;
 	left_ns = turns_retire(id);
 	record(EVENT_RETIRE, id, 0, left_ns, 0);
 	estate_ns = NODE(n)->estate_ns + left_ns + slot->paid_ns + slot->owed_ns;
@@ -111,6 +112,7 @@ static __always_inline void bequeath(struct slot __arena *slot, u32 id)
 	if (estate_ns < -most_ns)
 		estate_ns = -most_ns;
 	group_change_estate(n, estate_ns - NODE(n)->estate_ns);
+	return 0;
 }
 
 #endif

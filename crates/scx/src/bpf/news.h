@@ -249,7 +249,7 @@ static __always_inline void tell_leave(struct slot __arena *slot, u32 id, u32 ne
 static __always_inline void tell_end(struct slot __arena *slot, u32 id, u32 news)
 {
 	if (news & NEWS_DIES) {
-		bequeath(slot, id);
+		bequeath(id);
 		end_competing(id);
 	}
 	if (news & NEWS_LEAVES)
