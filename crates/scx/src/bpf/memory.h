@@ -38,6 +38,9 @@ enum news {
 	NEWS_DIES = 32,
 };
 
+/* It blocks, dies, and leaves. */
+#define NEWS_OF_A_TASK 3
+
 /* The policy's memory; the macros are the contract's. */
 #define POLICY_MEMORY \
 	static struct policy_state __arena *state; \

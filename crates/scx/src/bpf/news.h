@@ -245,15 +245,26 @@ static __always_inline void tell_leave(struct slot __arena *slot, u32 id, u32 ne
 		release_slot(id);
 }
 
-/* A task has ended, leaves, or both. */
-static __always_inline void tell_end(struct slot __arena *slot, u32 id, u32 news)
+/*
+ * The first that there is to tell of a task; what is left then. One at a time: the verifier would go all
+ * ways through one for each way through the other.
+ */
+static __always_inline u32 tell_first(struct slot __arena *slot, u32 id, u32 news)
 {
+	if (news & NEWS_BLOCKS) {
+		tell_block(slot, id);
+		return news & ~NEWS_BLOCKS;
+	}
 	if (news & NEWS_DIES) {
 		bequeath(id);
 		end_competing(id);
+		return news & ~NEWS_DIES;
 	}
 	if (news & NEWS_LEAVES)
 		tell_leave(slot, id, news);
+	else if (news & NEWS_WEIGHT)
+		tell(id);
+	return 0;
 }
 
 /* The policy is told of all that has changed, and that a task slept, which a cpu has noted; NIL for none. */
@@ -265,8 +276,8 @@ global_fn u32 tell_news(u32 sleeper)
 		note_block(sleeper);
 	if (shared->news_of_all)
 		note_everybody();
-	bpf_for(i, 0, MAX_TASKS) {
-		u32 id = shared->news, news;
+	bpf_for(i, 0, NEWS_OF_A_TASK * MAX_TASKS) {
+		u32 id = shared->news, news, left;
 		struct slot __arena *slot;
 
 		if (id == NIL)
@@ -275,12 +286,9 @@ global_fn u32 tell_news(u32 sleeper)
 		shared->news = slot->next_with_news;
 		news = slot->news;
 		slot->news = 0;
-		if (news & NEWS_BLOCKS)
-			tell_block(slot, id);
-		if (news & (NEWS_DIES | NEWS_LEAVES))
-			tell_end(slot, id, news);
-		else if (news & NEWS_WEIGHT)
-			tell(id);
+		left = tell_first(slot, id, news);
+		if (left)
+			note_news(id, left);
 	}
 	return 0;
 }
