@@ -190,7 +190,10 @@ u64 scx_bpf_now(void)
 
 struct task_struct *bpf_get_current_task_btf(void)
 {
-	return machine.cpu_of[machine.cpu].current;
+	static struct task_struct idle;
+	struct task_struct *current = machine.cpu_of[machine.cpu].current;
+
+	return current ? current : &idle;
 }
 
 void machine_broken(const char *why, ...)
