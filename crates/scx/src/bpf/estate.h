@@ -21,8 +21,10 @@
  *
  * A cgroup that goes leaves its estate to the one above.
  *
- * Known limits: in the root, and with `--groups off`, an estate is everybody's. More than ESTATE_QUANTA
- * lapse, and as much of debts: who ended with them had run on for long while something else kept the cpu.
+ * Known limits: in the root, and with `--groups off`, an estate is everybody's. A cgroup that owes all that
+ * those below one child of the root may leaves the others what they and parents have. More than
+ * ESTATE_QUANTA lapse, and as much of debts: who ended with them had run on for long while something else
+ * kept the cpu.
  */
 #ifndef PRORATA_ESTATE_H
 #define PRORATA_ESTATE_H

@@ -364,7 +364,7 @@ global_fn u32 interrupt(void)
 
 /* --- cpus for tasks -------------------------------------------------------------------------- */
 
-/* The same of some that idle. */
+/* find_idle where some cpu idles. */
 global_fn u32 find_among_idle(u32 home, u32 mask)
 {
 	u32 word;
