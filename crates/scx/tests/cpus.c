@@ -198,7 +198,10 @@ void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice_ns, u64 flags)
 {
 	u32 cpu = (dsq & SCX_DSQ_LOCAL_ON) == SCX_DSQ_LOCAL_ON ? (u32)dsq : NIL;
 
-	(void)flags;
+	if (flags & SCX_ENQ_PREEMPT && machine.current[p->cpu]) {
+		machine.current[p->cpu]->p.scx.slice = 0;
+		machine.kicked[p->cpu] = true;
+	}
 	if (dsq == SCX_DSQ_GLOBAL || dsq == CROWD_QUEUE)
 		machine_broken("task %d runs beside the policy", p->pid);
 	if (machine.handed_count == HANDED)

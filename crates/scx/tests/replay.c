@@ -109,6 +109,14 @@ static void move_credit(char verb, u32 task, u64 ns)
 		printf("%" PRIu64 " 0\n", verb == 'd' ? turns_take(task, ns) : turns_retire(task));
 }
 
+/* True if the framework would have a cpu pick at once: it has stopped for a task that is ready. */
+static bool is_known(u32 cpu)
+{
+	u32 ready = TURNS->ready.first;
+
+	return uses_turns() && turn_cpu(cpu)->stopping && ready != NIL && turns_is_next(cpu, ready);
+}
+
 static void call(char verb, u64 first, u64 second)
 {
 	u32 task = (u32)first, picked;
@@ -135,7 +143,7 @@ static void call(char verb, u64 first, u64 second)
 	case 'c': turns_charge(task, second); break;
 	case 't': replay_now_ns = first; break;
 	case 'p':
-		picked = turns_pick(task);
+		picked = is_known(task) ? turns_pick_ready(task) : turns_pick(task);
 		print(picked, picked == NIL ? 0 : turns_run_ns(picked));
 		break;
 	case 'x': print(turns_interrupt(), 0); break;

@@ -227,7 +227,6 @@ void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice_ns, u64 flags)
 	u32 cpu = machine.cpu;
 	struct machine_cpu *to;
 
-	(void)flags;
 	if (dsq == SCX_DSQ_GLOBAL)
 		machine_broken("a task runs beside the policy");
 	if ((dsq & SCX_DSQ_LOCAL_ON) == SCX_DSQ_LOCAL_ON)
@@ -239,6 +238,10 @@ void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice_ns, u64 flags)
 	p->cpu = cpu;
 	to->local[to->queued++] = p;
 	to->kicked |= cpu != machine.cpu;
+	if (flags & SCX_ENQ_PREEMPT && to->current) {
+		to->current->scx.slice = 0;
+		to->kicked = true;
+	}
 }
 
 void scx_bpf_kick_cpu(s32 cpu, u64 flags)

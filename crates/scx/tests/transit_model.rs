@@ -5,8 +5,9 @@
 //! end, and the policy picks any task that waits; of who blocked it is told later (`src/bpf/news.h`). What a
 //! cpu does with a decision, what the kernel does with an insertion, and what a task that makes room sees
 //! without the lock, are steps of their own, so that others come between. A task that comes
-//! back may read what RCU protects (`src/bpf/reader.h`). What is not modelled: rescues, tasks of other
-//! classes, readers that sleep before their moment is over, and who runs how long.
+//! back may read what RCU protects (`src/bpf/reader.h`), and one that wakes may run before who runs there.
+//! What is not modelled: rescues, tasks of other classes, readers that sleep before their moment is over, and
+//! who runs how long.
 //!
 //! States that differ in the numbers of cpus or tasks only are one.
 
@@ -15,10 +16,6 @@ use stateright::{Checker, CheckerBuilder, HasDiscoveries, Model, Property};
 const CPUS: usize = 3;
 const TASKS: usize = 3;
 const ALL: u8 = (1 << CPUS) - 1;
-/// Changes of a task's cpus.
-const CHANGES: u8 = 1;
-/// Times that a task reads as it comes back.
-const READS: u8 = 1;
 /// All orders of three cpus: the number that each gets.
 const ORDERS: [[u8; CPUS]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
@@ -86,6 +83,8 @@ struct Task {
     renewed: bool,
     /// It sleeps, and the policy does not know.
     untold: Option<Teller>,
+    /// Until then: where it went to sleep.
+    slept_on: Option<u8>,
     /// By cpu.
     inserted: [Option<Insertion>; CPUS],
     /// By cpu: it is what the cpu's phase is about.
@@ -119,6 +118,8 @@ struct Processor {
     idle: bool,
     /// It is to schedule, if it idles.
     kicked: bool,
+    /// It is to schedule, whatever it runs.
+    stops: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -127,6 +128,8 @@ struct State {
     cpus: [Processor; CPUS],
     /// Changes of a task's cpus that may still come.
     changes: u8,
+    /// Times that a cpu may still decide as a task wakes.
+    stops: u8,
     /// Times that a task may still be found reading.
     reads: u8,
     /// The kernel has ended the scheduler.
@@ -154,9 +157,25 @@ enum Flaw {
     SleepsOn,
     /// A task that reads comes into our custody, though it is marked.
     LeavesReaders,
+    /// A task that is to stop for one that woke is not marked.
+    StopsUnmarked,
+    /// A task that has slept since it was picked is inserted all the same.
+    InsertsSleepers,
+}
+
+/// How often something may happen. Two of them at a time: all three make 10^8 states or more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Chances {
+    /// Changes of a task's cpus.
+    changes: u8,
+    /// Times that a cpu decides as a task wakes.
+    stops: u8,
+    /// Times that a task reads as it comes back.
+    reads: u8,
 }
 
 struct HandOver {
+    chances: Chances,
     flaw: Flaw,
 }
 
@@ -164,6 +183,8 @@ struct HandOver {
 enum Step {
     /// A task wakes on this cpu's run queue.
     Wake(Id, Cpu),
+    /// The same, and the cpu, which has another, picks it at once.
+    TakeOver(Id, Cpu),
     Block(Cpu),
     QuantumEnds(Cpu),
     /// An idle cpu that was kicked schedules.
@@ -196,6 +217,11 @@ fn number(index: usize) -> u8 {
 impl Task {
     fn may_run(&self, cpu: Cpu) -> bool {
         self.allowed & 1 << cpu != 0
+    }
+
+    /// It sleeps, which a decision of this cpu tells the policy.
+    fn is_told_by(&self, cpu: Cpu) -> bool {
+        matches!(self.untold, Some(teller) if teller == Teller::Anybody || teller == Teller::Cpu(number(cpu)))
     }
 
     /// What was inserted before it comes into our custody anew does not count.
@@ -248,6 +274,7 @@ impl Task {
                 Some(Teller::Cpu(cpu)) => Some(Teller::Cpu(new(cpu))),
                 untold => untold,
             },
+            slept_on: self.slept_on.map(new),
             inserted,
             meant,
         }
@@ -357,6 +384,7 @@ impl State {
 
     /// It looks for work: local tasks first, else the policy is asked.
     fn schedule(&mut self, cpu: Cpu) {
+        self.cpus[cpu].stops = false;
         let goes_on = self.current(cpu).is_some();
         self.cpus[cpu].phase = match self.local(cpu) {
             Some(_) => Phase::Flushing { goes_on, asked: false },
@@ -372,12 +400,28 @@ impl State {
         }
     }
 
+    /// The cpu has a task outside the policy.
+    fn has_away(&self, cpu: Cpu) -> bool {
+        self.tasks.iter().any(|task| {
+            task.policy == Policy::Away && task.untold.is_none() && usize::from(task.home) == cpu
+        })
+    }
+
     /// With the lock held: the policy is told of who blocked, as far as `told` says, or anybody may.
     fn tell(&mut self, told: impl Fn(Id, Teller) -> bool) {
+        let away: [bool; CPUS] = std::array::from_fn(|cpu| self.has_away(cpu));
         for (id, task) in self.tasks.iter_mut().enumerate() {
-            if task.untold.is_some_and(|teller| teller == Teller::Anybody || told(id, teller)) {
-                (task.policy, task.untold) = (Policy::Blocked, None);
+            if !task.untold.is_some_and(|teller| teller == Teller::Anybody || told(id, teller)) {
+                continue;
             }
+            // It slept elsewhere when it was picked: the cpu that waits for it has to look for another.
+            if let Policy::Running(cpu) = task.policy
+                && task.slept_on != Some(cpu)
+                && !away[usize::from(cpu)]
+            {
+                self.cpus[usize::from(cpu)].idle = true;
+            }
+            (task.policy, task.untold, task.slept_on) = (Policy::Blocked, None, None);
         }
     }
 
@@ -387,13 +431,20 @@ impl State {
         let noted = Some(Teller::Cpu(number(cpu)));
         let is_taken = self.tasks.iter().any(|task| task.untold == noted);
         self.tasks[id].place = Place::Asleep;
+        self.tasks[id].slept_on = Some(number(cpu));
         self.tasks[id].untold = if is_taken { Some(Teller::Anybody) } else { noted };
+        // Who waits for it has to look for another.
+        if let Policy::Running(other) = self.tasks[id].policy {
+            self.cpus[usize::from(other)].kicked |= usize::from(other) != cpu;
+        }
     }
 
     /// Nothing is on its way.
     fn is_quiet(&self) -> bool {
         let still = |cpu: Cpu| {
-            self.cpus[cpu].phase == Phase::Out && !(self.idles(cpu) && self.cpus[cpu].kicked)
+            let idles = self.idles(cpu);
+            let Processor { phase, kicked, stops, .. } = self.cpus[cpu];
+            phase == Phase::Out && !stops && !(idles && kicked)
         };
         let moves = |task: &Task| match task.place {
             Place::Inbound(_) => true,
@@ -447,6 +498,19 @@ impl HandOver {
         None
     }
 
+    /// `stop_at_once` and `pick_woken`: a task wakes on a cpu, which stops its own for it.
+    fn take_over(&self, state: &mut State, id: Id, cpu: Cpu, last: bool) {
+        let current = state.current(cpu).expect("it runs one");
+        state.stops -= 1;
+        self.enqueue(state, id, cpu, false, last);
+        state.tasks[current].policy = Policy::Waiting;
+        state.tasks[current].in_transit = self.flaw != Flaw::StopsUnmarked;
+        state.tasks[id].policy = Policy::Running(number(cpu));
+        state.cpus[cpu].stops = true;
+        state.rouse(cpu, last);
+        state.put_local(id, cpu);
+    }
+
     /// A cpu gets a task to run outside the policy.
     fn begin_away(&self, state: &mut State, cpu: Cpu) {
         if self.flaw != Flaw::StaysIdle {
@@ -483,14 +547,15 @@ impl HandOver {
             }
             (task.in_transit, task.reads) = (true, false);
         }
-        if state.tasks.iter().any(|task| task.is_picked_for(cpu)) {
+        if let Some(task) = state.tasks.iter_mut().find(|task| task.is_picked_for(cpu)) {
+            if task.untold.is_some() {
+                task.untold = Some(Teller::Anybody);
+                state.cpus[cpu].kicked = true;
+            }
             state.cpus[cpu].phase = Phase::Flushing { goes_on, asked: true };
             return;
         }
-        let is_away = |task: &Task| {
-            task.policy == Policy::Away && task.untold.is_none() && usize::from(task.home) == cpu
-        };
-        let has_away = self.flaw != Flaw::StaysIdle && state.tasks.iter().any(is_away);
+        let has_away = self.flaw != Flaw::StaysIdle && state.has_away(cpu);
         state.cpus[cpu].idle = picked.is_none() && !has_away;
         state.cpus[cpu].phase = match picked {
             None => Phase::Flushing { goes_on, asked: true },
@@ -507,11 +572,20 @@ impl HandOver {
         };
     }
 
-    /// The insertion, and the look whether the task may run here. One in transit is left to its cpu.
+    /// The insertion, and the look whether the task may run here, and is still to. One in transit is left to
+    /// its cpu; one that sleeps is told of, and the cpu asks again.
     fn carry_out(&self, state: &mut State, cpu: Cpu, goes_on: bool) {
         let task = &mut state.tasks[state.meant(cpu)];
-        state.cpus[cpu].phase = if task.in_transit && self.flaw != Flaw::RenewsSlices {
+        state.cpus[cpu].phase = if task.untold.is_some() {
+            (task.meant[cpu], task.untold) = (false, Some(Teller::Anybody));
+            state.cpus[cpu].kicked = true;
+            Phase::Flushing { goes_on, asked: true }
+        } else if task.in_transit && self.flaw != Flaw::RenewsSlices {
             task.meant[cpu] = false;
+            Phase::Flushing { goes_on, asked: true }
+        } else if !task.is_picked_for(cpu) && self.flaw != Flaw::InsertsSleepers {
+            task.meant[cpu] = false;
+            state.cpus[cpu].kicked = true;
             Phase::Flushing { goes_on, asked: true }
         } else if task.confined && !task.may_run(cpu) {
             Phase::Refused { goes_on }
@@ -639,6 +713,7 @@ impl HandOver {
         match task.place {
             Place::Asleep => {
                 cpus().filter(|&cpu| task.may_run(cpu)).for_each(|cpu| push(Step::Wake(id, cpu)));
+                HandOver::take_over_steps(state, id, push);
             }
             Place::Inbound(to) if state.lockable(home) && state.lockable(usize::from(to)) => {
                 push(Step::Arrive(id));
@@ -660,6 +735,21 @@ impl HandOver {
         }
     }
 
+    /// Where no cpu idles, and all may run everywhere.
+    fn take_over_steps(state: &State, id: Id, push: &mut impl FnMut(Step)) {
+        let free = state.tasks.iter().all(|task| task.allowed == ALL);
+        if state.stops == 0 || !free || state.idle_bits().next().is_some() {
+            return;
+        }
+        for cpu in (0..CPUS).filter(|&cpu| state.cpus[cpu].phase == Phase::Out) {
+            let Some(current) = state.current(cpu) else { continue };
+            if !state.tasks[current].is_picked_for(cpu) || state.tasks[current].reads {
+                continue;
+            }
+            push(Step::TakeOver(id, cpu));
+        }
+    }
+
     fn cpu_steps(state: &State, cpu: Cpu, push: &mut impl FnMut(Step)) {
         let current = state.current(cpu);
         match state.cpus[cpu].phase {
@@ -676,8 +766,10 @@ impl HandOver {
                     let task = &state.tasks[id];
                     goes_on && (task.policy == Policy::Away || task.is_picked_for(cpu))
                 });
+                // Before it picks it tells.
+                let known = state.waiting().filter(|&id| !state.tasks[id].is_told_by(cpu));
                 let mut nobody = true;
-                for id in state.waiting().chain(ended) {
+                for id in known.chain(ended) {
                     push(Step::Decide(cpu, Some(id)));
                     nobody = false;
                 }
@@ -707,6 +799,7 @@ impl HandOver {
             Step::Wake(id, cpu) => {
                 self.enqueue(state, id, cpu, false, last);
             }
+            Step::TakeOver(id, cpu) => self.take_over(state, id, cpu, last),
             Step::Block(cpu) => {
                 state.block(cpu);
                 state.schedule(cpu);
@@ -786,15 +879,17 @@ impl Model for HandOver {
             reads: false,
             renewed: false,
             untold: None,
+            slept_on: None,
             inserted: [None; CPUS],
             meant: [false; CPUS],
         };
-        let cpu = Processor { phase: Phase::Out, idle: true, kicked: false };
+        let cpu = Processor { phase: Phase::Out, idle: true, kicked: false, stops: false };
         let state = State {
             tasks: [task; TASKS],
             cpus: [cpu; CPUS],
-            changes: CHANGES,
-            reads: READS,
+            changes: self.chances.changes,
+            stops: self.chances.stops,
+            reads: self.chances.reads,
             aborted: false,
         };
         vec![state.canonical()]
@@ -872,20 +967,36 @@ impl Model for HandOver {
 const IDLES: &str = "no task waits beside an idle cpu";
 const COMES: &str = "a picked task comes";
 
-fn model(flaw: Flaw) -> CheckerBuilder<HandOver> {
-    HandOver { flaw }.checker()
+fn model(flaw: Flaw, chances: Chances) -> CheckerBuilder<HandOver> {
+    HandOver { chances, flaw }.checker()
 }
 
-#[test]
-fn tasks_come_to_the_cpus_that_want_them() {
-    let checker = model(Flaw::None).spawn_bfs().join();
+fn tasks_come_to_the_cpus_that_want_them(chances: Chances) {
+    let checker = model(Flaw::None, chances).spawn_bfs().join();
     println!("the hand-over: {} states", checker.unique_state_count());
     checker.assert_properties();
 }
 
+#[test]
+fn tasks_come_where_cpus_change_and_tasks_read() {
+    tasks_come_to_the_cpus_that_want_them(Chances { changes: 1, stops: 0, reads: 1 });
+}
+
+#[test]
+fn tasks_come_where_cpus_change_and_decide_as_a_task_wakes() {
+    tasks_come_to_the_cpus_that_want_them(Chances { changes: 1, stops: 1, reads: 0 });
+}
+
+#[test]
+fn tasks_come_where_tasks_read_and_cpus_decide_as_a_task_wakes() {
+    tasks_come_to_the_cpus_that_want_them(Chances { changes: 0, stops: 1, reads: 1 });
+}
+
+/// With all that may happen.
 fn is_found_out(flaw: Flaw, property: &'static str) {
     let found = HasDiscoveries::AnyOf([property].into());
-    let checker = model(flaw).finish_when(found).spawn_bfs().join();
+    let chances = Chances { changes: 1, stops: 1, reads: 1 };
+    let checker = model(flaw, chances).finish_when(found).spawn_bfs().join();
     assert!(checker.discovery(property).is_some());
 }
 
@@ -922,6 +1033,16 @@ fn a_sleeper_that_wakes_untold_is_found_out() {
 #[test]
 fn a_pick_that_is_forgotten_is_found_out() {
     is_found_out(Flaw::StaysHere, COMES);
+}
+
+#[test]
+fn a_task_that_stops_unmarked_is_found_out() {
+    is_found_out(Flaw::StopsUnmarked, IDLES);
+}
+
+#[test]
+fn a_pick_that_is_over_when_it_is_carried_out_is_found_out() {
+    is_found_out(Flaw::InsertsSleepers, IDLES);
 }
 
 #[test]

@@ -37,6 +37,15 @@
  * decided, and leaves somebody waiting, wakes another idle cpu. tests/transit_model.rs tries all ways in
  * which three cpus, three tasks and a change of a task's cpus can meet here.
  *
+ * A task that wakes with credit often interrupts who woke it. To kick one's own cpu is an interrupt, and then
+ * the kernel asks whom to run, 900 instructions in all. So the cpu decides when the task wakes:
+ *
+ *   a wakes b, on its cpu     a's turn is interrupted, b is picked, and goes before a; a is in transit
+ *   the kernel switches       a is in our custody; nobody has been asked
+ *
+ * a may run on for a moment, and even sleep before it is in our custody: what is told of it then is as ever.
+ * Where another one than b may be the next, as with corrected turns, the cpu is kicked.
+ *
  * Inserting a task into the local queue of a cpu where it must not run aborts the scheduler. It
  * cannot happen: ops.enqueue looks at its cpus with its run queue locked, and ops.dispatch after it
  * has inserted it. A change of its cpus afterwards takes it out of our custody, and the kernel
@@ -154,6 +163,22 @@ global_fn u32 goes_on_as(u32 id)
 	return id == CROWD && crowd_queues() ? VERB_RUN : VERB_KEEP;
 }
 
+/* True if this cpu, which shall stop what it runs for a task that woke, may do so without being asked. */
+static __always_inline bool can_stop_at_once(u32 cpu, u32 current)
+{
+	return current != NIL && shared->cpu[cpu & (MAX_CPUS - 1)].task == current &&
+	       !slots[current].news && !slots[current].blocked_on && runs_anywhere();
+}
+
+/* It has stopped, and picks who woke. False if another one may be the next. */
+global_fn u32 take_over(u32 cpu, u32 woken)
+{
+	if (!turns_is_next(seat_of(cpu), woken))
+		return false;
+	pick_woken(cpu & (MAX_CPUS - 1), woken);
+	return true;
+}
+
 /* What the cpu does next; `previous` is the task that ran here and still could, or NIL. */
 static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
 {
@@ -166,7 +191,12 @@ static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
 	}
 	if (slots[CROWD].state == TASK_BLOCKED && crowd_retries(cpu))
 		crowd_wake(cpu);
-	if (awaited(cpu) != NIL)
+	id = awaited(cpu);
+	if (id != NIL && slots[id].blocked_on) {
+		note_block(id);
+		return DECISION(VERB_AGAIN, NIL);
+	}
+	if (id != NIL)
 		return DECISION(VERB_NOTHING, NIL);
 	id = rescue(cpu);
 	if (id != NIL) {
@@ -182,7 +212,12 @@ static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
 	if (shared->idlers)
 		dismiss_idler(cpu);
 	id = shared->paid.first == NIL || turns_is_stopping(seat_of(cpu)) ? NIL : pick_paid(cpu, previous);
-	decision = id == NIL ? decide_next(cpu) : DECISION(VERB_RUN, id);
+	if (id == NIL) {
+		decision = decide_next(cpu);
+	} else {
+		set_idle(cpu, false);
+		decision = DECISION(VERB_RUN, id);
+	}
 	if (previous != NIL && (u32)decision == previous) {
 		shared->stats.keeps++;
 		return DECISION(goes_on_as(previous), previous);
@@ -261,6 +296,11 @@ static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 		return false;
 	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, ledger_slice_ns(&slots[id]), 0);
+	/* The kernel brings what it is now: if it has slept since, and woken, it waits for others too. */
+	if (slots[id].cpu != (u32)cpu || slots[id].state < TASK_RUNNING) {
+		scx_bpf_dispatch_cancel();
+		return true;
+	}
 	if (slots[id].confined && !can_run_on(p, cpu)) {
 		scx_bpf_dispatch_cancel();
 		if (decision >> 32 == VERB_RUN_AWAY || redirect(cpu, id))

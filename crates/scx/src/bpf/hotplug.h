@@ -67,6 +67,7 @@ static __always_inline void leave_running(struct slot __arena *slot, u32 id, str
 {
 	shared->cpu[slot->cpu].task = NIL;
 	shared->running--;
+	shared->runs_paid -= slot->runs_paid;
 	slot->runs_paid = false;
 	if (id == CROWD) {
 		slot->state = TASK_WAITING;

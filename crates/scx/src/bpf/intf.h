@@ -168,6 +168,8 @@ struct shared {
 	u64 filled_ns;
 	/* Waiting tasks that have had turns. */
 	struct turn_list paid;
+	/* Tasks that run such turns. */
+	u32 runs_paid;
 	/* Bits that are set below. */
 	u32 idle_cpus;
 	/* Bit per cpu: it asked, and there was nothing to run; it may be used. */

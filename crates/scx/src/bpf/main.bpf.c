@@ -5,7 +5,7 @@
  * A switch of a task that sleeps and is woken, as the kernel calls us:
  *
  *   select_cpu   an idle cpu if there is one
- *   enqueue      blocked -> waiting; kick an idle cpu
+ *   enqueue      blocked -> waiting; kick an idle cpu, or run before who runs here (dispatch.h)
  *   dispatch     the cpu asks: waiting -> running
  *   quiescent    running -> blocked, as the next decision says (news.h)
  *
@@ -169,6 +169,19 @@ static __always_inline void enqueue_crowd(struct task_struct *p, u32 home, u64 e
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 }
 
+/* Stops what runs here, for a task that woke, without an interrupt. One that reads goes on for a moment. */
+static __always_inline bool stop_at_once(u32 cpu)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	u32 id = slot_of(p);
+
+	if (corrects_turns() || bpf_get_smp_processor_id() != cpu ||
+	    !(p->scx.flags & SCX_TASK_QUEUED) || is_reading(p) || !can_stop_at_once(cpu, id))
+		return false;
+	settle_previous(cpu, id, run_time_ns(p));
+	return true;
+}
+
 void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u32 id = slot_of(p), home = scx_bpf_task_cpu(p), place, picked_for, idle = NIL;
@@ -229,6 +242,13 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		set_idle(idle, false);
 	else if (place == PLACE_QUEUE && (enq_flags & SCX_ENQ_WAKEUP) && turns_is_ready(id))
 		victim = interrupt();
+	if (victim == home && stop_at_once(home) && take_over(home, id)) {
+		place = PLACE_PICKED;
+		picked_for = home;
+		flags = SCX_ENQ_PREEMPT;
+		victim = NIL;
+		idle = rouse(home);
+	}
 	slice_ns = ledger_slice_ns(slot);
 	unlock();
 
@@ -305,13 +325,16 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 	if (p->__state & TASK_DEAD) {
 		forget_task(id);
 		if (keeps_turns() && is_untold(id)) {
-			note_death(id, run_time_ns(p));
+			note_death(cpu, id, run_time_ns(p));
 			return;
 		}
 	}
-	if (slots[id].state != TASK_BLOCKED)
+	if (slots[id].state != TASK_BLOCKED) {
 		hand_over_block(cpu, id, run_time_ns(p));
-	else if (serves_everybody(p))
+		/* It has been picked meanwhile: who waits for it has to look for another. */
+		if (slots[id].state == TASK_RUNNING && slots[id].cpu != cpu)
+			scx_bpf_kick_cpu(slots[id].cpu, SCX_KICK_IDLE);
+	} else if (serves_everybody(p))
 		end_beside(id, cpu, scx_bpf_now(), run_time_ns(p));
 }
 

@@ -84,6 +84,8 @@ enum news {
 		u32 in_transit; \
 		/* The cpu that counts it among those outside the policy. */ \
 		u16 away_on; \
+		/* The cpu where it went to sleep last. */ \
+		u16 slept_on; \
 		u8 state; \
 		/* It must not run on every cpu. */ \
 		u8 confined; \

@@ -174,6 +174,7 @@ static __always_inline void hand_over_block(u32 cpu, u32 id, u64 exec_ns)
 	struct cpu_state __arena *this = &shared->cpu[cpu & (MAX_CPUS - 1)];
 
 	slots[id].blocked_exec_ns = exec_ns;
+	slots[id].slept_on = cpu;
 	if (!word_look(&this->blocked)) {
 		slots[id].blocked_on = cpu + 1;
 		/* Whoever sees it sees what stands in the slot. */
@@ -185,9 +186,10 @@ static __always_inline void hand_over_block(u32 cpu, u32 id, u64 exec_ns)
 }
 
 /* A task goes to sleep for good: what it leaves is told with that. */
-static __always_inline void note_death(u32 id, u64 exec_ns)
+static __always_inline void note_death(u32 cpu, u32 id, u64 exec_ns)
 {
 	slots[id].blocked_exec_ns = exec_ns;
+	slots[id].slept_on = cpu;
 	if (!lock())
 		return;
 	note_news(id, NEWS_BLOCKS | NEWS_DIES);
@@ -218,7 +220,7 @@ static __always_inline void tell_block(struct slot __arena *slot, u32 id)
 	ledger_settle(slot, id == CROWD ? shared->now_ns : slot->blocked_exec_ns);
 	if (slot->state == TASK_RUNNING) {
 		/* It slept elsewhere when it was picked: the cpu that waits for it has to look for another. */
-		if (slot->cpu != this_cpu() && !shared->cpu[slot->cpu].away && is_online(slot->cpu))
+		if (slot->cpu != slot->slept_on && !shared->cpu[slot->cpu].away && is_online(slot->cpu))
 			set_idle(slot->cpu, true);
 		end_quantum(id, true);
 	}

@@ -139,6 +139,7 @@ static __always_inline void end_paid(struct slot __arena *slot, u32 id, bool cut
 		slot->owed_ns = 0;
 	}
 	slot->yielded = slot->runs_paid = false;
+	shared->runs_paid--;
 	record(EVENT_PAID, id, slot->cpu, 0, slot->used_ns);
 	slot->used_ns = 0;
 }
@@ -232,6 +233,27 @@ global_fn u32 pick(u32 cpu, u32 debtors_too)
 	return id;
 }
 
+/* True if tasks may run anywhere, and none that waits for the policy runs already. */
+static __always_inline bool runs_anywhere(void)
+{
+	return !shared->idlers && !BOUND->competing && !shared->runs_paid;
+}
+
+/*
+ * The same where a task that woke is known to be the next, and may run here: much less to verify. A debtor
+ * will do, for a moment.
+ */
+static __always_inline void pick_woken(u32 cpu, u32 id)
+{
+	u32 seat = seat_of(cpu);
+
+	turns_pick_ready(seat);
+	record(EVENT_PICK, id, seat, 0, 0);
+	shared->stats.picks++;
+	ledger_grant(&slots[id], turns_run_ns(id));
+	start(&slots[id], id, cpu);
+}
+
 /* A cpu that has, or is sent, a task to run outside the policy does not idle, whatever it asked. */
 static __always_inline void begin_away(struct slot __arena *slot)
 {
@@ -256,6 +278,7 @@ static __always_inline bool start_paid(struct slot __arena *slot, u32 id, u32 cp
 		start(slot, id, cpu);
 		slot->paid_ns -= run_ns;
 		slot->runs_paid = true;
+		shared->runs_paid++;
 		return true;
 	}
 	shared->stats.overdrafts++;

@@ -21,14 +21,19 @@
 #define READER_NS 100000ULL
 #define READER_MOMENTS 20
 
+static bool is_reading(const struct task_struct *p)
+{
+	s32 own = p == bpf_get_current_task_btf();
+
+	return bpf_core_field_exists(p->rcu_read_lock_nesting) && p->rcu_read_lock_nesting > own;
+}
+
 /* True if a task that is to leave this cpu, with its run queue locked, shall go on for a moment. */
 static bool goes_on_reading(const struct task_struct *p, u32 index)
 {
 	struct cpu_state __arena *cpu = CPU_STATE(index);
-	s32 own = p == bpf_get_current_task_btf();
 
-	if (!bpf_core_field_exists(p->rcu_read_lock_nesting) ||
-	    p->rcu_read_lock_nesting <= own || cpu->moments >= READER_MOMENTS) {
+	if (!is_reading(p) || cpu->moments >= READER_MOMENTS) {
 		cpu->moments = 0;
 		return false;
 	}

@@ -561,6 +561,12 @@ turns_fn void turns_block(u32 id)
 		turns_leave(turn, id);
 }
 
+turns_fn void turns_stopped(u32 cpu)
+{
+	TURNS->stopping -= turn_cpu(cpu)->stopping;
+	turn_cpu(cpu)->stopping = 0;
+}
+
 turns_fn u32 turns_pick(u32 cpu)
 {
 	u32 id;
@@ -569,8 +575,7 @@ turns_fn u32 turns_pick(u32 cpu)
 		return policy_pick(cpu);
 	if (corrects_turns())
 		return corrected_pick(cpu);
-	TURNS->stopping -= turn_cpu(cpu)->stopping;
-	turn_cpu(cpu)->stopping = 0;
+	turns_stopped(cpu);
 	if (TURNS->cpus > 1 && (TURNS->ready.first != NIL || TURNS->interrupted.first != NIL))
 		return turns_pick_amid_others(cpu);
 	if (TURNS->ready.first != NIL)
@@ -579,6 +584,24 @@ turns_fn u32 turns_pick(u32 cpu)
 	if (id == NIL)
 		id = turns_next(cpu);
 	return id == NIL ? NIL : turns_start(cpu, id);
+}
+
+/* True if a task, which is ready, is the next on a cpu, whose task has stopped. (False may mean: perhaps.) */
+turns_fn bool turns_is_next(u32 cpu, u32 id)
+{
+	u32 held = turn_cpu(cpu)->held;
+
+	if (corrects_turns() || TURNS->ready.first != id)
+		return false;
+	return TURNS->cpus == 1 ||
+	       (held != NIL && !turns_needs_cpu(held) && turns_entitled(cpu) == NIL);
+}
+
+/* As turns_pick, then. */
+turns_fn u32 turns_pick_ready(u32 cpu)
+{
+	turns_stopped(cpu);
+	return turns_start_on_credit(cpu, TURNS->ready.first);
 }
 
 /* A run on credit, or between turns, is over. */
