@@ -13,7 +13,7 @@
  *
  * What main.bpf.c has and this has not: turns that are kept for sleepers, cgroups, recordings, masks (a
  * task that may not run on every cpu has its turns, but runs them outside the policy), and cpus that come
- * or go, for which the kernel unloads us and the loader loads again.
+ * or go, for which the kernel unloads us and the loader loads again (until then: task_ops.h).
  *
  * Tasks without a slot wait in a queue of the kernel's, which each cpu serves at one in CROWD_PART decisions,
  * and before it idles.
@@ -156,8 +156,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	bool reads;
 
 	use_arena();
-	/* A cpu has come: the kernel is about to unload us for it. */
-	if (policy_cpu() == NIL || seats->seat_of[home & (MAX_CPUS - 1)] == NIL) {
+	if (policy_cpu() == NIL || !is_online(home)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, quantum, enq_flags);
 		return;
 	}
@@ -567,6 +566,7 @@ SCX_OPS_DEFINE(prorata_ops,
 	       .enqueue		= (void *)prorata_enqueue,
 	       .dispatch	= (void *)prorata_dispatch,
 	       .quiescent	= (void *)prorata_quiescent,
+	       .tick		= (void *)prorata_tick,
 	       .yield		= (void *)prorata_yield,
 	       .set_weight	= (void *)prorata_set_weight,
 	       .enable		= (void *)prorata_enable,

@@ -92,11 +92,10 @@ static void policy_broken(u32 line)
 	scx_bpf_error("the policy's invariant in line %u does not hold", line);
 }
 
-/* --- cpus do not come or go: the kernel would unload us ---------------------------------------- */
-
+/* False for a cpu that has come: the kernel is about to unload us for it, and has its threads run there. */
 static bool is_online(u32 cpu)
 {
-	return true;
+	return seats->seat_of[cpu & (MAX_CPUS - 1)] != NIL;
 }
 
 #endif
