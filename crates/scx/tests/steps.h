@@ -17,9 +17,8 @@ static u32 policy_cpu(void);
 static struct step *steps_of[POLICY_CPUS];
 static u64 steps_count[POLICY_CPUS];
 
-static struct step *step_begin(void)
+static struct step *step_begin(u32 cpu)
 {
-	u32 cpu = policy_cpu();
 	u64 count = steps_count[cpu];
 
 	/* Room for twice as many. */

@@ -115,7 +115,8 @@ fn a_line_that_is_missing_is_found() {
 fn another_task_is_found() {
     let lines = one_after_the_other();
     for step in ["pick", "steal", "refill"] {
-        let (some, found) = altered(&lines, step, |lines, at| replace(lines, at, 3, |task| task ^ 1));
+        let (some, found) =
+            altered(&lines, step, |lines, at| replace(lines, at, 3, |task| task ^ 1));
         assert!(some > 5 && found == some, "{found} of {some} {step}s");
     }
 }
@@ -124,7 +125,8 @@ fn another_task_is_found() {
 fn another_value_is_found() {
     let lines = one_after_the_other();
     for (step, another) in [("told", 1 << 16), ("place", 1 << 16), ("arrive", 1), ("pass", 1)] {
-        let (some, found) = altered(&lines, step, |lines, at| replace(lines, at, 4, |v| v ^ another));
+        let (some, found) =
+            altered(&lines, step, |lines, at| replace(lines, at, 4, |v| v ^ another));
         assert!(some > 5 && found == some, "{found} of {some} {step}s");
     }
 }

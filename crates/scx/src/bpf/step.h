@@ -12,7 +12,7 @@
  * is not in it: which queue it chose is told by what it did there.
  *
  * Whoever records defines, before it includes the policy, RECORDS_STEPS (true if it does now),
- * step_begin() (where this cpu's next step goes) and step_end() (it is there). Else nothing is recorded.
+ * step_begin(cpu) (where this cpu's next step goes) and step_end() (it is there). Else nothing is recorded.
  */
 #ifndef PRORATA_STEP_H
 #define PRORATA_STEP_H
@@ -24,7 +24,7 @@ enum step_kind {
 	STEP_WAKE,
 	STEP_CHARGE,
 	STEP_PLACE,
-	STEP_RELOAD,
+	STEP_RECOUNT,
 	STEP_TAKE,
 	STEP_BLOCK,
 	STEP_REFUND,
@@ -68,11 +68,5 @@ struct step {
 	u16 cpu;
 	u16 kind;
 };
-
-#ifndef RECORDS_STEPS
-#define RECORDS_STEPS false
-#define step_begin() ((struct step __arena *)0)
-#define step_end()
-#endif
 
 #endif

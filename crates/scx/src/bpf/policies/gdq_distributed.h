@@ -164,6 +164,11 @@ POLICY_MEMORY
 
 /* --- recording (step.h) ---------------------------------------------------------------------- */
 
+#ifndef RECORDS_STEPS
+#define RECORDS_STEPS false
+#define step_begin(cpu) ((struct step __arena *)0)
+#define step_end()
+#endif
 #define OF_QUEUE(id) (LATCH_QUEUE | (id) % QUEUES)
 #define OF_GROUP(k) (LATCH_GROUP | ((k) & (GROUPS - 1)))
 #define OF_SHARES LATCH_SHARES
@@ -183,27 +188,37 @@ static __always_inline u32 count_of_latch(u32 latch)
 	}
 }
 
-/* With both latches held, of which there may be none. */
-static __always_inline void record_step(u32 kind, u32 id, u32 a, u32 b, u64 value, u64 extra)
+/*
+ * With both latches held, of which there may be none. A function of its own, which has next to nothing on the
+ * stack: those who record have no room left there.
+ */
+policy_fn u32 write_step(u64 what, u64 latches, u64 value, u64 extra)
 {
+	u32 cpu = policy_cpu(), id = what;
 	struct step __arena *step;
-	u32 cpu = policy_cpu();
 
-	if (!RECORDS_STEPS || cpu == NIL)
-		return;
-	step = step_begin();
-	step->now_ns = now_ns();
+	if (cpu == NIL)
+		return 0;
+	step = step_begin(cpu);
 	step->value = value;
 	step->extra = extra;
 	step->task = id;
-	step->count = id == NIL ? 0 : __atomic_fetch_add(&TASK(id)->steps, 1, __ATOMIC_SEQ_CST);
-	step->latches[0] = a;
-	step->latch_counts[0] = count_of_latch(a);
-	step->latches[1] = b;
-	step->latch_counts[1] = count_of_latch(b);
+	step->kind = what >> 32;
+	step->latches[0] = latches;
+	step->latches[1] = latches >> 16;
 	step->cpu = cpu;
-	step->kind = kind;
+	step->count = id == NIL ? 0 : __atomic_fetch_add(&TASK(id)->steps, 1, __ATOMIC_SEQ_CST);
+	step->latch_counts[0] = count_of_latch(step->latches[0]);
+	step->latch_counts[1] = count_of_latch(step->latches[1]);
+	step->now_ns = now_ns();
 	step_end();
+	return 0;
+}
+
+static __always_inline void record_step(u32 kind, u32 id, u32 a, u32 b, u64 value, u64 extra)
+{
+	if (RECORDS_STEPS)
+		write_step((u64)kind << 32 | id, a | b << 16, value, extra);
 }
 
 static __always_inline bool may_serve(u32 k)
@@ -499,6 +514,8 @@ static __always_inline void reload(struct policy_task __arena *task, u64 counts)
 
 /* What is left for the next attempt. */
 #define AGAIN (NIL - 1)
+/* Of its group none is open. */
+#define NO_QUEUE (NIL - 2)
 
 /* The queue in which a task is, with its latch held; NIL if it is in none; AGAIN if a thief was faster. */
 static __always_inline u32 try_queue_of(u32 id)
@@ -530,7 +547,7 @@ policy_fn u32 lock_queue_of(u32 id)
 	return NIL;
 }
 
-/* Where a task of group k goes: its last queue, this cpu's, the group's first, or a new one. */
+/* Where a task of group k goes: its last queue, this cpu's, the group's first; NIL if there is none. */
 static __always_inline u32 queue_for_task(u32 id, u32 k)
 {
 	u32 queue = word_look(&TASK(id)->place);
@@ -540,8 +557,7 @@ static __always_inline u32 queue_for_task(u32 id, u32 k)
 	queue = CPU(policy_cpu())->queue;
 	if (queue != NIL && word_look(&QUEUE(queue)->group) == k)
 		return queue;
-	queue = next_queue(k, 0);
-	return queue == NIL ? open_queue(k, false) : queue;
+	return next_queue(k, 0);
 }
 
 /* The same as `place`, but AGAIN if the queue that was found for it was closed meanwhile. */
@@ -553,7 +569,8 @@ static __always_inline u32 try_place(u32 id, u32 to_come)
 	struct queue __arena *queue = QUEUE(queue_id);
 	bool stalls;
 
-	policy_assert(queue_id != NIL);
+	if (queue_id == NIL)
+		return NO_QUEUE;
 	latch_take(&queue->latch);
 	if (queue->group != k) {
 		latch_release(&queue->latch);
@@ -569,7 +586,10 @@ static __always_inline u32 try_place(u32 id, u32 to_come)
 	return stalls;
 }
 
-/* Queues a waiting task; its turn of this round is to come, or it has had it. Returns whether it stalls. */
+/*
+ * Queues a waiting task; its turn of this round is to come, or it has had it. Returns whether it stalls, or
+ * NO_QUEUE. (Whoever calls opens one then: there are as many functions in each other as there may be.)
+ */
 policy_fn u32 place(u32 id, u32 to_come)
 {
 	u32 stalls = try_place(id, to_come), i;
@@ -585,35 +605,49 @@ policy_fn u32 place(u32 id, u32 to_come)
 	return 0;
 }
 
+/* A queue opens for a task, which waits in none. */
+static __always_inline void open_for(u32 id)
+{
+	policy_assert(open_queue(group_of_counts(word_look(&TASK(id)->told)), false) != NIL);
+}
+
 /* A task goes where it belongs by what it was told. If it runs, that has to wait. */
 policy_fn u32 heed(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
-	u32 i;
+	u32 goes = NIL, i;
 
 	bpf_for(i, 0, TRIES) {
-		u32 queue_id = lock_queue_of(id), to_come;
-		struct queue __arena *queue = QUEUE(queue_id);
 		u64 told = word_look(&task->told);
 
-		if (queue_id == NIL)
-			return 0;
-		if (queue->group == group_of_counts(told)) {
-			reload(task, told);
-			record_step(STEP_RELOAD, id, OF_QUEUE(queue_id), 0, told, 0);
-		}
-		/* A barrier: its cpu has written to it before it said that it waits. */
-		if (queue->group == group_of_counts(told) ||
-		    !word_replace(&task->state, GDQ_WAITING, GDQ_WAITING)) {
+		if (goes == NIL) {
+			u32 queue_id = lock_queue_of(id);
+			struct queue __arena *queue = QUEUE(queue_id);
+
+			if (queue_id == NIL)
+				return 0;
+			told = word_look(&task->told);
+			if (queue->group == group_of_counts(told)) {
+				reload(task, told);
+				record_step(STEP_RECOUNT, id, OF_QUEUE(queue_id), 0, told, 0);
+			}
+			/* A barrier: its cpu has written to it before it said that it waits. */
+			if (queue->group == group_of_counts(told) ||
+			    !word_replace(&task->state, GDQ_WAITING, GDQ_WAITING)) {
+				latch_release(&queue->latch);
+				return 0;
+			}
+			goes = task->whole < queue->nv;
+			take(queue, id);
+			record_step(STEP_TAKE, id, OF_QUEUE(queue_id), 0, told, 0);
 			latch_release(&queue->latch);
-			return 0;
+			close_if_done(queue_id);
 		}
-		to_come = task->whole < queue->nv;
-		take(queue, id);
-		record_step(STEP_TAKE, id, OF_QUEUE(queue_id), 0, told, 0);
-		latch_release(&queue->latch);
-		close_if_done(queue_id);
-		place(id, to_come);
+		if (place(id, goes) == NO_QUEUE) {
+			open_for(id);
+			continue;
+		}
+		goes = NIL;
 		offer();
 		/* It may have been told something else before it was there to be found. */
 		if (word_look(&task->told) == told)
@@ -1200,14 +1234,32 @@ policy_fn u32 policy_add(u32 id, u32 weight)
 	return 0;
 }
 
+/* A waiting task goes into a queue that has to be opened. */
+policy_fn u32 place_anew(u32 id)
+{
+	u32 stalls, i;
+
+	bpf_for(i, 0, TRIES) {
+		open_for(id);
+		stalls = place(id, false);
+		if (stalls != NO_QUEUE)
+			return stalls;
+	}
+	policy_assert(false);
+	return 0;
+}
+
 policy_fn u32 policy_wake(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
-	u32 k;
+	u32 k, stalls;
 
 	record_step(STEP_WAKE, id, 0, 0, 0, 0);
 	word_exchange(&task->state, GDQ_WAITING);
-	if (place(id, false)) {
+	stalls = place(id, false);
+	if (stalls == NO_QUEUE)
+		stalls = place_anew(id);
+	if (stalls) {
 		k = group_of_counts(word_look(&task->told));
 		if (!(word_look(&STATE->served) >> k & 1))
 			word_put(&STATE->is_wanted, 1);

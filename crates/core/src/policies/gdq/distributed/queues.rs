@@ -399,10 +399,7 @@ impl Queues {
     /// True if `donor` is so far behind `queue` that a task of it shall run there.
     pub(super) fn may_steal(&self, queue: QueueId, donor: QueueId) -> bool {
         let (to, from) = (&self.queues[queue], &self.queues[donor]);
-        donor != queue
-            && from.group == to.group
-            && from.can_give()
-            && to.nv > from.nv + self.delta
+        donor != queue && from.group == to.group && from.can_give() && to.nv > from.nv + self.delta
     }
 
     /// `task`, queued, used a quantum less than it was charged.

@@ -80,7 +80,7 @@ kinds! {
     /// It goes into a queue. Queue. What it counts for; 1 if its turn of the round is to come.
     Place "place"
     /// It counts for something else there. Queue. What.
-    Reload "reload"
+    Recount "recount"
     /// It leaves its queue for that of another group. Queue. What it counts for.
     Take "take"
     /// It blocks. Queue.
@@ -385,7 +385,7 @@ impl Replay {
             Kind::Wake => self.enter(step, State::Blocked, State::Waiting),
             Kind::Charge => self.charge(step),
             Kind::Place => self.place(step),
-            Kind::Reload => self.reload(step),
+            Kind::Recount => self.recount(step),
             Kind::Take => self.take(step),
             Kind::Block => self.block(step),
             Kind::Refund => self.refund(step),
@@ -509,7 +509,7 @@ impl Replay {
         Ok(())
     }
 
-    fn reload(&mut self, step: &Step) -> Result<(), Wrong> {
+    fn recount(&mut self, step: &Step) -> Result<(), Wrong> {
         let (task, queue) = self.queued(step)?;
         let told = counts(step.value)?;
         ensure(self.opened(queue)? == group_of(told), || "it is of another group".into())?;
@@ -558,9 +558,11 @@ impl Replay {
             let next = self.it.queues.next_in_round(queue);
             next.filter(|(_, is_end)| !is_end).map(|(next, _)| next)
         });
-        ensure(next == Some(picked), || next.map_or("the round is at its end".into(), |next| {
-            format!("the policy picks task {}", next.0)
-        }))?;
+        ensure(next == Some(picked), || {
+            next.map_or("the round is at its end".into(), |next| {
+                format!("the policy picks task {}", next.0)
+            })
+        })?;
         self.it.queues.run_next(queue, picked);
         self.enter(step, State::Waiting, State::Running)
     }
@@ -754,7 +756,8 @@ impl Replay {
     fn in_group(&self, step: &Step) -> Result<usize, Wrong> {
         self.settled()?;
         let (group, queue) = (step.value_group()?, self.it.cpus[step.cpu].queue);
-        let is_there = queue.is_some_and(|queue| self.it.queues.group_if_open(queue) == Some(group));
+        let is_there =
+            queue.is_some_and(|queue| self.it.queues.group_if_open(queue) == Some(group));
         ensure(is_there, || "it is in another group".into())?;
         Ok(group)
     }

@@ -1,0 +1,83 @@
+//! Recordings of `gdq-distributed`: each cpu's steps, which are put into an order and told to the policy.
+
+use anyhow::{Context, Result, anyhow, ensure};
+use prorata::Setup;
+use prorata::policies::gdq::distributed::steps::{Merge, Replay, Step};
+
+use super::Head;
+
+const NAME: &str = "gdq-distributed";
+
+/// The policy beside the recording.
+pub(super) struct Steps {
+    head: Head,
+    merge: Merge,
+    replay: Replay,
+    /// Of the loads before.
+    picks: u64,
+    late: u64,
+    reloads: u64,
+}
+
+/// The line with this number tells what the policy does not do, in words.
+pub(super) struct Difference(pub(super) u64, pub(super) String);
+
+pub(super) fn are_recorded(head: &Head) -> bool {
+    head.policy.split(':').next() == Some(NAME)
+}
+
+impl Steps {
+    pub(super) fn start(head: Head) -> Result<Steps> {
+        let replay = build(&head, head.cpus)?;
+        let merge = Merge::new(head.cpus);
+        Ok(Steps { head, merge, replay, picks: 0, late: 0, reloads: 0 })
+    }
+
+    /// Replays a line, and those that have waited for it.
+    pub(super) fn line(&mut self, number: u64, line: &str) -> Result<Option<Difference>> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let [_, "reload", cpus] = words[..] {
+            let difference = self.end();
+            self.begin_anew(cpus.parse().context("the number of cpus")?)?;
+            return Ok(difference);
+        }
+        let step = Step::parse(line).map_err(|wrong| anyhow!(wrong))?;
+        self.merge.push(number, step).map_err(|wrong| anyhow!(wrong))?;
+        while let Some((number, step)) = self.merge.pop() {
+            if let Err(wrong) = self.replay.step(&step) {
+                let decision = self.picks + self.replay.picks();
+                return Ok(Some(Difference(number, format!("decision {decision}: {wrong}"))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is wrong when no line follows.
+    pub(super) fn end(&self) -> Option<Difference> {
+        self.merge.stuck().map(|(number, wrong)| Difference(number, wrong))
+    }
+
+    fn begin_anew(&mut self, cpus: usize) -> Result<()> {
+        self.picks += self.replay.picks();
+        self.late += self.replay.late();
+        self.reloads += 1;
+        self.replay = build(&self.head, cpus)?;
+        self.merge = Merge::new(cpus);
+        Ok(())
+    }
+
+    pub(super) fn report(&self) {
+        println!("{} decisions, all as the policy decides", self.picks + self.replay.picks());
+        if self.reloads > 0 {
+            println!("the scheduler was loaded again {} times", self.reloads);
+        }
+        let late = self.late + self.replay.late();
+        println!("{late} looks without a lock, which others had outrun");
+    }
+}
+
+fn build(head: &Head, cpus: usize) -> Result<Replay> {
+    ensure!((1..=Setup::MAX_CPUS).contains(&cpus), "{cpus} cpus");
+    let (_, options) = head.policy.split_once(':').unwrap_or_default();
+    Ok(Replay::new(options, &Setup::new(cpus, head.quantum_ns).as_in_papers())?)
+}
