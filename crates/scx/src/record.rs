@@ -31,9 +31,9 @@
 //! | `T reload CPUS` | the scheduler was loaded again; the policy knows no tasks |
 //! | `T return TASK BLOCKED USED_NS` | that is over; BLOCKED is 1 if the task blocked |
 //!
-//! Where no lock is held by all who decide (`gdq-distributed`) a line is a step of one cpu (`bpf/step.h`), in the
-//! order of that cpu only: which step of a task, and of each latch, it is tells `prorata verify` the order of all.
-//! The core library's `policies::gdq::distributed::steps` explains these lines.
+//! Where no lock is held by all who decide (`gdq-distributed`) a line is a step of one cpu (`bpf/step.h`),
+//! in the order of that cpu only: which step of a task, and of each latch, it is tells `prorata verify` the
+//! order of all. The core library's `policies::gdq::distributed::steps` explains these lines.
 //!
 //! | line | meaning |
 //! |---|---|

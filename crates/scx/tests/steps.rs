@@ -1,4 +1,4 @@
-//! What threads recorded of `gdq_distributed.h`, each on its own, merged and told to the core library's policy.
+//! What threads recorded of `gdq_distributed.h`, each on its own, merged and told to the core's policy.
 
 use std::process::Command;
 
@@ -42,13 +42,14 @@ fn replay(lines: &[String]) -> Result<(u64, u64), String> {
 }
 
 fn replay_with(options: &str, lines: &[String]) -> Result<(u64, u64), String> {
+    let line = |number: u64| &lines[usize::try_from(number).expect("lines are few")];
     let mut merge = Merge::new(CPUS);
     let mut replay = Replay::new(options, &Setup::new(CPUS, QUANTUM_NS)).expect("a policy");
     for (line, number) in lines.iter().zip(0..) {
         let step = Step::parse(line).and_then(|step| merge.push(number, step));
         step.map_err(|wrong| format!("{line}: {wrong}"))?;
     }
-    let told = |number: u64, wrong| format!("{}: {wrong}", lines[number as usize]);
+    let told = |number: u64, wrong| format!("{}: {wrong}", line(number));
     while let Some((number, step)) = merge.pop() {
         replay.step(&step).map_err(|wrong| told(number, wrong))?;
     }

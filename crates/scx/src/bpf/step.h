@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Recording where no lock is held by all who decide: what a cpu does while it holds a latch or two is a step.
- * Each latch counts its steps, and so does each task; each cpu writes its own down in a ring of its own, with
- * the counts. `prorata verify` puts them into an order in which each latch has its own, and tells them to the
- * core library's policy (crates/core, policies/gdq/distributed/steps.rs, where the lines are explained):
+ * Each latch counts its steps, and so does each task; each cpu writes its own down in a ring of its own,
+ * with the counts. `prorata verify` puts them into an order in which each latch has its own, and tells them
+ * to the core library's policy (crates/core, policies/gdq/distributed/steps.rs, which explains the lines):
  *
  *   cpu 0   wakes a          place a in queue 3    the 7th step of queue 3, the 2nd of a
  *   cpu 1   its round ends   steal a from queue 3  the 8th of queue 3, the 20th of queue 5, the 3rd of a
  *
- * A step is counted with all its latches held, so that there is such an order. What a cpu sees without a latch
- * is not in it: which queue it chose is told by what it did there.
+ * A step is counted with all its latches held, so that there is such an order. What a cpu sees without a
+ * latch is not in it: which queue it chose is told by what it did there.
  *
  * Whoever records defines, before it includes the policy, RECORDS_STEPS (true if it does now),
  * step_begin(cpu) (where this cpu's next step goes) and step_end() (it is there). Else nothing is recorded.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What main.bpf.c and apart.bpf.c do alike when a task comes or ends, and when the scheduler does, and where a
- * cpu comes or goes.
+ * What main.bpf.c and apart.bpf.c do alike when a task comes or ends, and when the scheduler does, and
+ * where a cpu comes or goes.
  *
  *   a task uses core scheduling while the scheduler loads   refused: it does not load
  *   a task ends                                             its slot is free

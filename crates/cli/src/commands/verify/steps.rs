@@ -81,3 +81,60 @@ fn build(head: &Head, cpus: usize) -> Result<Replay> {
     let (_, options) = head.policy.split_once(':').unwrap_or_default();
     Ok(Replay::new(options, &Setup::new(cpus, head.quantum_ns).as_in_papers())?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A task wakes on cpu 1, and cpu 0 comes for it.
+    const LINES: [&str; 9] = [
+        "0 add 1 69 1024 0 0",
+        "0 wake 1 69 0 0 1",
+        "9 look 0 - 1 0 0 s:0",
+        "9 seek 0 - 0 0 0 s:1",
+        "9 claim 0 - 0 0 0 q0:2",
+        "9 arrive 0 - 10 0 0 s:2",
+        "9 pick 0 69 0 0 3 q0:3",
+        "0 open 1 - 0 0 0 q0:0 g10:0",
+        "0 place 1 69 67108865 0 2 q0:1",
+    ];
+
+    /// The line at which the policy does something else; the decisions that it explains.
+    fn verify(lines: &[&str]) -> (Option<u64>, u64) {
+        let policy = format!("{NAME}:sleepers=paper,t=3,delta=4");
+        let head = Head { policy, cpus: 2, quantum_ns: 5 };
+        let mut steps = Steps::start(head).expect("a policy");
+        let mut told = (0..).zip(lines).filter_map(|(number, line)| {
+            steps.line(number, line).expect("a step").map(|Difference(number, _)| number)
+        });
+        let first = told.next();
+        let last = steps.end().map(|Difference(number, _)| number);
+        (first.or(last), steps.picks + steps.replay.picks())
+    }
+
+    #[test]
+    fn steps_of_two_cpus_are_merged() {
+        assert_eq!(verify(&LINES), (None, 1));
+        assert_eq!(verify(&[&LINES[..], &["9 reload 1", "9 idle 0 - 0 0 0"]].concat()), (None, 2));
+    }
+
+    #[test]
+    fn a_line_that_is_missing_or_another_is_told() {
+        // Nothing follows the pick, nor what is last of the other cpu.
+        for missing in [0, 1, 2, 3, 4, 5, 7] {
+            let mut lines = LINES.to_vec();
+            lines.remove(missing);
+            assert!(verify(&lines).0.is_some(), "without {}", LINES[missing]);
+        }
+        let others = [
+            (5, "9 arrive 0 - 11 0 0 s:2"),
+            (6, "9 pick 0 69 0 0 3 q1:0"),
+            (8, "0 place 1 69 67108865 1 2 q0:1"),
+        ];
+        for (at, other) in others {
+            let mut lines = LINES.to_vec();
+            lines[at] = other;
+            assert!(verify(&lines).0.is_some(), "{other}");
+        }
+    }
+}

@@ -1,28 +1,33 @@
 //! What the cpus of `gdq-distributed` did, step by step, and whether the policy does the same.
 //!
-//! Cpus that decide at a time take no decisions one after the other: one looks for a task while another steals
-//! it. What has an order is a *step*: what a cpu does while it holds a latch, or two. Each latch counts its
-//! steps, and so does each task; a cpu writes its own down in a ring of its own:
+//! Cpus that decide at a time take no decisions one after the other: one looks for a task while another
+//! steals it. What has an order is a *step*: what a cpu does while it holds a latch, or two. Each latch
+//! counts its steps, and so does each task; a cpu writes its own down in a ring of its own:
 //!
 //! ```text
-//! 1250 steal 1 7 - - 4 q5:12 q3:41    cpu 1 takes task 7 from queue 3: the task's step 4, queue 5's 12, queue 3's 41
-//! 1250 pick 1 7 0 - 5 q5:13           and picks it
+//! 1250 steal 1 7 0 0 4 q5:12 q3:41    cpu 1 takes task 7 from queue 3 to queue 5; before that task 7
+//!                                     had 4 steps, queue 5 had 12, and queue 3 had 41
+//! 1250 pick 1 7 0 0 5 q5:13           and picks it
 //! 1300 charge 0 9 500 0 8             cpu 0: task 9 has run 500 ns
 //! ```
 //!
-//! [`Merge`] finds an order of all steps in which each latch, each task and each cpu has its own; there is one,
-//! since each was counted with all its latches held. [`Replay`] tells them to the policy's queues and shares in
-//! that order. What a latch guards must be as the policy has it: which task a queue gives, what a thief takes,
-//! where a round ends, when a queue opens and closes, what tasks count for, and to which group a cpu goes.
+//! [`Merge`] finds an order of all steps in which each latch, each task and each cpu has its own; there is
+//! one, since each step was counted with all its latches held. [`Replay`] tells them to the policy's queues
+//! and shares in that order. What a latch guards must be as the policy has it: which task a queue gives,
+//! what a thief takes, where a round ends, when a queue opens and closes, what tasks count for, and to which
+//! group a cpu goes.
 //!
-//! What a cpu looked at without a latch, others may have changed meanwhile: which queue it chose to steal from,
-//! say, or that nothing waited. If that is not as the policy has it, it is counted as *late*. Where one cpu
-//! acts, nothing may be.
+//! What a cpu looked at without a latch, others may have changed meanwhile: which queue it chose to steal
+//! from, say, or that nothing waited. If that is not as the policy has it, it is counted as *late*. Where
+//! one event comes after the other, nothing is.
 //!
 //! # Lines
 //!
-//! `NOW STEP CPU TASK VALUE EXTRA COUNT LATCH:COUNT…`, with `-` for what there is none of: no task, no count of
-//! its steps, a value of 0. Latches are `q5` (queue 5), `g3` (the set of group 3's queues) and `s` (the shares).
+//! `NOW STEP CPU TASK VALUE EXTRA COUNT LATCH:COUNT…`, a task of `-` where there is none, and then a count
+//! of 0. Latches are `q5` (queue 5), `g3` (the set of group 3's queues) and `s` (the shares). What a task
+//! counts for is parts · 2^16 + of.
+//!
+//! Known limit: a recording that ends before its last steps is not told from a whole one.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -552,6 +557,8 @@ impl Replay {
         let (picked, _) = self.queued(step)?;
         self.picks += 1;
         ensure(self.it.cpus[cpu].queue == Some(queue), || "it works on another queue".into())?;
+        let counts = self.cpus[cpu].group == self.it.queues.group_if_open(queue);
+        ensure(counts, || "the cpu is counted in another group".into())?;
         let is_late = step.now_ns >= self.it.cpus[cpu].look_ns;
         ensure(!is_late, || "it should have looked around first".into())?;
         let next = self.cpus[cpu].next.take().or_else(|| {
