@@ -1,7 +1,7 @@
 //! Command lines of `scx_prorata`.
 
-/// A policy whose queues have locks of their own: it knows no cgroups and is not recorded, and the kernel
-/// unloads it for cpus that come or go, so that it is loaded again.
+/// A policy whose queues have locks of their own: it knows no cgroups, and the kernel unloads it for cpus
+/// that come or go, so that it is loaded again.
 pub(crate) fn is_apart(policy: &str) -> bool {
     policy.split(':').next() == Some("gdq-distributed")
 }
@@ -12,10 +12,9 @@ pub(crate) fn command_line(policy: &str) -> String {
     format!("scx_prorata --policy {policy}{groups}")
 }
 
-/// The same, recorded to a file, if the policy can be.
+/// The same, recorded to a file.
 pub(crate) fn recorded(policy: &str, file: &str) -> String {
-    let record = if is_apart(policy) { String::new() } else { format!(" --record {file}") };
-    command_line(policy) + &record
+    format!("{} --record {file}", command_line(policy))
 }
 
 #[cfg(test)]
@@ -26,6 +25,7 @@ mod tests {
     fn a_policy_gets_what_it_needs() {
         assert_eq!(recorded("gr3", "/r"), "scx_prorata --policy gr3 --record /r");
         let apart = "gdq-distributed:t=2";
-        assert_eq!(recorded(apart, "/r"), format!("scx_prorata --policy {apart} --groups off"));
+        let command = format!("scx_prorata --policy {apart} --groups off --record /r");
+        assert_eq!(recorded(apart, "/r"), command);
     }
 }

@@ -111,8 +111,8 @@ pub(crate) struct LoadRow {
     pub(crate) share_error_percent: f64,
     /// What 5 ms are of the service that the lightest hog is entitled to.
     pub(crate) quantum_percent: f64,
-    /// The recording is what the core decides; none if the policy cannot be recorded.
-    pub(crate) verified: Option<bool>,
+    /// The recording is what the core decides.
+    pub(crate) verified: bool,
     pub(crate) programs: Vec<Program>,
     /// Of the whole machine, from the loader's start until it takes commands.
     pub(crate) load_instructions: u64,
@@ -415,11 +415,7 @@ fn load_table(text: &mut String, rows: &[&LoadRow]) {
             row.policy,
             row.share_error_percent,
             row.quantum_percent,
-            match row.verified {
-                Some(true) => "verified",
-                Some(false) => "differs",
-                None => "–",
-            },
+            if row.verified { "verified" } else { "differs" },
             row.load_instructions as f64 / 1e6,
             columns.join(" | ")
         ));

@@ -116,7 +116,7 @@ fn faults_of(row: &Row) -> Vec<String> {
     if row.share_error_percent > SHARE_ERROR_PERCENT {
         fault(format!("a share is {:.2} % off", row.share_error_percent));
     }
-    if row.verified == Some(false) {
+    if !row.verified {
         fault("the recording is not what the core decides".into());
     }
     if row.load_instructions > LOAD_INSTRUCTIONS {
@@ -141,13 +141,13 @@ mod tests {
             policy: "gr3".into(),
             share_error_percent: 0.9,
             quantum_percent: 0.5,
-            verified: Some(true),
+            verified: true,
             programs: vec![program(400_000)],
             load_instructions: 400_000_000,
         };
         assert_eq!(faults_of(&Row::Load(row.clone())), Vec::<String>::new());
         row.share_error_percent = 1.1;
-        row.verified = Some(false);
+        row.verified = false;
         row.load_instructions = 600_000_000;
         row.programs.push(program(600_000));
         assert_eq!(faults_of(&Row::Load(row)).len(), 4);

@@ -65,6 +65,9 @@ const OLDEST_KERNEL: &str = "6.16";
 const POLICIES: &[(&str, u32)] =
     &[("gr3", SECONDS), ("vtrr", 1), ("gdq:delta=2", 1), ("dfs-fa", 1), ("wfq", 1)];
 
+/// The policy whose queues have locks of their own.
+const APART: (&str, u32) = ("gdq-distributed --groups off", 1);
+
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
@@ -182,7 +185,7 @@ fn decisions() -> String {
              prorata verify /tmp/recording"
         )
     };
-    POLICIES.iter().map(check).collect::<Vec<_>>().join("\n")
+    POLICIES.iter().chain([&APART]).map(check).collect::<Vec<_>>().join("\n")
 }
 
 /// cgroups get their shares, three levels deep, and when a task moves; the policy decides as the core's,
@@ -272,8 +275,8 @@ kill $HOGS
 end INT"
         )
     };
-    let apart = "gdq-distributed --groups off".to_string();
-    specs.chain([apart]).map(load).collect::<Vec<_>>().join("\n")
+    let (apart, _) = APART;
+    specs.chain([apart.to_string()]).map(load).collect::<Vec<_>>().join("\n")
 }
 
 /// What is not a policy is refused, and so is a kernel that is scheduled already; one whose
@@ -286,8 +289,6 @@ refused scx_prorata --policy gdq:t=0
 refused scx_prorata --policy gdq-distributed:sleepers=turns
 refused scx_prorata --policy gdq-distributed
 grep -q 'add --groups off' /tmp/refusal
-refused scx_prorata --policy gdq-distributed --groups off --record /tmp/recording
-grep -q 'leave --record away' /tmp/refusal
 refused scx_prorata --quantum 5
 grep -q 'write it as 5ms' /tmp/refusal
 refused scx_prorata --record /nowhere/recording

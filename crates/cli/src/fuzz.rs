@@ -28,6 +28,28 @@ const RECORDINGS: &[&str] = &[
      7 pick 0 0\n",
     "prorata-record 1 policy gr3:sleepers=turns cpus 1 quantum_ns 64\n1 add 0 2 100\n1 endow 0 32\n1 wake 0\n\
      3 pick 0 0\n4 take 0 16\n5 charge 0 4 4\n5 block 0\n5 retire 0 12\n6 remove 0\n",
+    "\
+     prorata-record 1 policy gdq-distributed:sleepers=paper,t=3,delta=4 cpus 2 quantum_ns 5000000\n\
+     0 add 1 69 1024 0 0\n3948000000 add 0 70 1024 0 0\n0 wake 1 69 0 0 1\n\
+     0 open 1 - 0 0 0 q0:0 g10:0\n0 place 1 69 67108865 0 2 q0:1\n3401000000 look 0 - 1 0 0 s:0\n\
+     3401000000 seek 0 - 0 0 0 s:1\n3401000000 seek 0 - 0 0 0 s:2\n3401000000 idle 0 - 0 0 0\n\
+     3562000000 seek 0 - 0 0 0 s:3\n3562000000 seek 0 - 0 0 0 s:4\n3562000000 idle 0 - 0 0 0\n\
+     3948000000 seek 0 - 0 0 0 s:5\n3948000000 claim 0 - 0 0 0 q0:2\n\
+     3948000000 arrive 0 - 10 0 0 s:6\n3948000000 pick 0 69 0 0 3 q0:3\n\
+     3948000000 wake 0 70 0 0 1\n3948000000 place 0 70 67108865 0 2 q0:6\n\
+     3948000000 charge 0 69 239949 1 9\n3948000000 block 0 69 0 0 10 q0:8\n\
+     4030000000 look 1 - 1 0 0 s:7\n4030000000 tell 1 69 1024 1 4 s:8\n\
+     4030000000 told 1 69 67108865 0 5 s:9\n4030000000 recount 1 69 67108865 0 6 q0:4\n\
+     4030000000 told 1 69 67108865 0 7 s:10\n4030000000 recount 1 69 67108865 0 8 q0:5\n\
+     4030000000 settle 1 - 0 0 0 s:11\n4030000000 seek 1 - 0 0 0 s:12\n\
+     4030000000 seek 1 - 0 0 0 s:13\n4030000000 open 1 - 1 0 0 q1:0 g10:1\n\
+     4030000000 refill 1 70 0 0 3 q1:1 q0:7\n4030000000 arrive 1 - 10 0 0 s:14\n\
+     4030000000 round 1 - 0 0 0 q1:2\n4030000000 pick 1 70 0 0 4 q1:3\n\
+     4030000000 charge 1 70 119939 1 10\n4030000000 block 1 70 0 0 11 q1:6\n\
+     4198000000 tell 0 70 1024 1 5 s:15\n4198000000 told 0 70 67108865 0 6 s:16\n\
+     4198000000 recount 0 70 67108865 0 7 q1:4\n4198000000 told 0 70 67108865 0 8 s:17\n\
+     4198000000 recount 0 70 67108865 0 9 q1:5\n4198000000 tell 0 69 1024 0 11 s:18\n\
+     4198000000 told 0 69 67108865 0 12 s:19\n4198000000 settle 0 - 0 0 0 s:20\n",
 ];
 
 /// As a shell would hand it over, without quotes.
@@ -57,6 +79,11 @@ fn targets() -> Vec<Target<'static>> {
                 "retire",
                 "return",
                 "interrupt",
+                "told",
+                "steal",
+                "q0:1",
+                "g10:0",
+                "s:0",
                 "-",
                 "0",
                 "1",

@@ -280,10 +280,6 @@ impl Spec {
             "{name} does not know cgroups yet: add --groups off, or use --policy gdq"
         );
         ensure!(
-            options.record.is_none(),
-            "{name} cannot be recorded yet: leave --record away, or use --policy gdq"
-        );
-        ensure!(
             !options.cgroups.is_asked(),
             "{name} does not know cgroups yet: leave --cgroups away, or use --policy gdq"
         );

@@ -30,6 +30,14 @@
 //! | `T cpus CPUS` | cpus came or went; the policy knows no tasks |
 //! | `T reload CPUS` | the scheduler was loaded again; the policy knows no tasks |
 //! | `T return TASK BLOCKED USED_NS` | that is over; BLOCKED is 1 if the task blocked |
+//!
+//! Where no lock is held by all who decide (`gdq-distributed`) a line is a step of one cpu (`bpf/step.h`),
+//! in the order of that cpu only: which step of a task, and of each latch, it is tells `prorata verify` the
+//! order of all. The core library's `policies::gdq::distributed::steps` explains these lines.
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `T STEP CPU TASK VALUE EXTRA COUNT LATCH:COUNT LATCH:COUNT` | a step; `-` for no task, latches if there are |
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -44,7 +52,8 @@ use crate::bpf_intf::{
     event_kind_EVENT_BLOCK, event_kind_EVENT_CHARGE, event_kind_EVENT_CPUS, event_kind_EVENT_ENDOW,
     event_kind_EVENT_INTERRUPT, event_kind_EVENT_PAID, event_kind_EVENT_PICK,
     event_kind_EVENT_REMOVE, event_kind_EVENT_RETIRE, event_kind_EVENT_RETURN,
-    event_kind_EVENT_TAKE, event_kind_EVENT_WAKE, event_kind_EVENT_WEIGHT,
+    event_kind_EVENT_TAKE, event_kind_EVENT_WAKE, event_kind_EVENT_WEIGHT, limits_MAX_CPUS, step,
+    step_latch_LATCH_GROUP, step_latch_LATCH_KIND, step_latch_LATCH_NONE, step_latch_LATCH_QUEUE,
 };
 use crate::policies::Spec;
 use crate::shared::Memory;
@@ -52,14 +61,24 @@ use crate::shared::Memory;
 /// In place of a cpu.
 const NO_CPU: u16 = u16::MAX;
 
+/// The steps of `enum step_kind`.
+const STEPS: [&str; 27] = [
+    "add", "weight", "wake", "charge", "place", "recount", "take", "block", "refund", "round",
+    "pick", "steal", "refill", "claim", "abandon", "open", "close", "look", "tell", "told",
+    "settle", "pass", "leave", "seek", "tried", "arrive", "idle",
+];
+
 /// Writes a recording.
 ///
 /// The loader takes events from the memory that it shares with the scheduler, whose room is limited,
 /// and leaves writing them to another thread. That takes many times as long, and on a machine with
 /// more load than cpus the thread waits for its turn like everybody; events wait for it here.
 pub(crate) struct Recorder {
-    /// The next event to take.
+    /// The next event to take; or the next step of each cpu.
     next: u64,
+    next_steps: Vec<u64>,
+    /// With which the scheduler was loaded.
+    cpus: u32,
     /// Something was recorded already.
     has_begun: bool,
     /// None when the recording is over.
@@ -72,6 +91,7 @@ enum Piece {
     First(String),
     Reload { cpus: u32 },
     Events(Vec<event>),
+    Steps(Vec<step>),
 }
 
 impl Recorder {
@@ -86,7 +106,14 @@ impl Recorder {
             write_all(&mut file, &received)
                 .with_context(|| format!("cannot write to {}", path.display()))
         });
-        Ok(Recorder { next: 0, has_begun: false, pieces: Some(pieces), writer: Some(writer) })
+        Ok(Recorder {
+            next: 0,
+            next_steps: Vec::new(),
+            cpus: 0,
+            has_begun: false,
+            pieces: Some(pieces),
+            writer: Some(writer),
+        })
     }
 
     /// The scheduler was loaded, perhaps not for the first time.
@@ -96,21 +123,35 @@ impl Recorder {
         // If the writer has ended, the next events tell why.
         let _ = self.pieces.as_ref().map(|pieces| pieces.send(piece));
         self.has_begun = true;
-        self.next = 0;
+        (self.next, self.cpus) = (0, cpus);
+        self.next_steps = vec![0; limits_MAX_CPUS as usize];
     }
 
     /// Takes what was recorded since the last call.
     pub(crate) fn catch_up(&mut self, memory: &Memory<'_>) -> Result<()> {
+        if memory.has_steps() {
+            return self.catch_up_with_steps(memory);
+        }
         let (events, end) = memory.events_since(self.next);
-        let lost = end - self.next - events.len() as u64;
-        if lost > 0 {
-            bail!("the recording fell behind and lost {lost} events: record a smaller load");
-        }
+        is_none_lost(end - self.next - events.len() as u64)?;
         self.next = end;
-        if events.is_empty() {
-            return Ok(());
+        if events.is_empty() { Ok(()) } else { self.write(Piece::Events(events)) }
+    }
+
+    fn catch_up_with_steps(&mut self, memory: &Memory<'_>) -> Result<()> {
+        let mut all = Vec::new();
+        for (cpu, next) in self.next_steps.iter_mut().enumerate() {
+            let (mut steps, end) = memory.steps_since(cpu, *next, self.cpus);
+            is_none_lost(end - *next - steps.len() as u64)?;
+            *next = end;
+            all.append(&mut steps);
         }
-        let piece = Piece::Events(events);
+        // Those of a cpu stay in their order.
+        all.sort_by_key(|step| step.now_ns);
+        if all.is_empty() { Ok(()) } else { self.write(Piece::Steps(all)) }
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<()> {
         let is_taken = self.pieces.as_ref().is_some_and(|pieces| pieces.send(piece).is_ok());
         // The writer ends before its time if it cannot write.
         if is_taken { Ok(()) } else { self.finish() }
@@ -123,6 +164,13 @@ impl Recorder {
     }
 }
 
+fn is_none_lost(lost: u64) -> Result<()> {
+    if lost > 0 {
+        bail!("the recording fell behind and lost {lost} events: record a smaller load");
+    }
+    Ok(())
+}
+
 fn write_all(out: &mut impl Write, pieces: &Receiver<Piece>) -> io::Result<()> {
     let mut last_ns = 0;
     for piece in pieces {
@@ -132,6 +180,10 @@ fn write_all(out: &mut impl Write, pieces: &Receiver<Piece>) -> io::Result<()> {
             Piece::Events(events) => {
                 events.iter().try_for_each(|event| write_event(out, event))?;
                 last_ns = events.last().map_or(last_ns, |event| event.now_ns);
+            }
+            Piece::Steps(steps) => {
+                steps.iter().try_for_each(|step| write_step(out, step))?;
+                last_ns = steps.last().map_or(last_ns, |step| step.now_ns);
             }
         }
         out.flush()?;
@@ -167,5 +219,42 @@ fn write_event(out: &mut impl Write, event: &event) -> io::Result<()> {
         event_kind_EVENT_PAID => writeln!(out, "{now_ns} paid {task} {extra}"),
         event_kind_EVENT_CPUS => writeln!(out, "{now_ns} cpus {value}"),
         other => unreachable!("the scheduler records no event of kind {other}"),
+    }
+}
+
+fn write_step(out: &mut impl Write, step: &step) -> io::Result<()> {
+    let &step { now_ns, value, extra, task, count, latch_counts, latches, cpu, kind } = step;
+    write!(out, "{now_ns} {} {cpu} ", STEPS[usize::from(kind)])?;
+    match task {
+        u32::MAX => write!(out, "-")?,
+        task => write!(out, "{task}")?,
+    }
+    write!(out, " {value} {extra} {count}")?;
+    for (latch, count) in latches.into_iter().zip(latch_counts) {
+        write_latch(out, u32::from(latch), count)?;
+    }
+    writeln!(out)
+}
+
+#[allow(non_upper_case_globals, reason = "the names are those of step.h")]
+fn write_latch(out: &mut impl Write, latch: u32, count: u32) -> io::Result<()> {
+    let number = latch & !step_latch_LATCH_KIND;
+    match latch & step_latch_LATCH_KIND {
+        step_latch_LATCH_NONE => Ok(()),
+        step_latch_LATCH_QUEUE => write!(out, " q{number}:{count}"),
+        step_latch_LATCH_GROUP => write!(out, " g{number}:{count}"),
+        _ => write!(out, " s:{count}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prorata::policies::gdq::distributed::steps::Kind;
+
+    #[test]
+    fn steps_have_the_names_that_verify_knows() {
+        let names: Vec<&str> = Kind::ALL.iter().map(|(_, name)| *name).collect();
+        assert_eq!(STEPS.as_slice(), names);
     }
 }

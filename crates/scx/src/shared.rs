@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use crate::bpf_intf::{
     desk, event, group_change, group_limits_GROUP_CHANGES, group_limits_GROUP_NODES, group_member,
     group_node, group_tree, limits_MAX_CPUS, limits_MAX_TASKS, limits_RECORD_EVENTS, policy_counts,
-    prorata_stats, shared, slot_layout,
+    prorata_stats, shared, slot_layout, step,
 };
 
 /// Where things are in the scheduler's memory.
@@ -185,6 +185,33 @@ impl Memory<'_> {
             (recorded, read.collect())
         };
         (read, recorded)
+    }
+}
+
+/// What cpus have done, where each records its own steps.
+impl Memory<'_> {
+    /// True if they do, when they record.
+    pub(crate) fn has_steps(&self) -> bool {
+        !self.desks.is_null() && !self.events.is_null()
+    }
+
+    /// The steps of a cpu since `from`, the oldest first, and the number after the last. Where so many cpus
+    /// were there when the scheduler began. Steps that have been overwritten are left out.
+    pub(crate) fn steps_since(&self, cpu: usize, from: u64, cpus: u32) -> (Vec<step>, u64) {
+        assert!(cpu < limits_MAX_CPUS as usize, "{cpu} is no cpu");
+        let room = u64::from(limits_RECORD_EVENTS / cpus.next_power_of_two());
+        // SAFETY: as in `stats`; the ring of each of the cpus, which are numbered by `seat`, is within the
+        // memory for events.
+        unsafe {
+            let desk = self.desks.add(cpu);
+            let recorded = (&raw const (*desk).recorded).read_volatile();
+            let seat = u64::from((&raw const (*desk).cpu.seat).read_volatile() % cpus);
+            let at = |n: u64| usize::try_from(seat * room + n % room).expect("rings are small");
+            let steps = self.events.cast::<step>();
+            let oldest = from.max(recorded.saturating_sub(room));
+            let read = (oldest..recorded).map(|n| steps.add(at(n)).read_volatile());
+            (read.collect(), recorded)
+        }
     }
 }
 

@@ -12,6 +12,7 @@
  *   - no cpu idles that has not been kicked while a task waits that no kicked one is about to take;
  *   - what the shares count is what runs and waits, but for changes that cpus have noted.
  *
+ * With -DRECORDED it prints what each did (step.h), with -DIN_TURN one event comes after the other.
  * With -DFLAW_UNLATCHED nobody takes a latch; with -DFLAW_DEAF who leaves a task to wait kicks nobody.
  */
 #include <inttypes.h>
@@ -41,6 +42,9 @@ static void policy_kick(u32 cpu);
 	static struct policy_task threads_tasks[POLICY_TASKS]; \
 	static struct policy_state threads_state;
 
+#ifdef RECORDED
+#include "steps.h"
+#endif
 #ifdef FLAW_UNLATCHED
 #include "../src/bpf/latch.h"
 #define latch_try(latch) true
@@ -74,6 +78,10 @@ static struct {
 
 static u64 seed, events_each, thieves;
 static pthread_barrier_t stop;
+#ifdef IN_TURN
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static u64 clock_ns;
+#endif
 
 static void check(bool holds, const char *what)
 {
@@ -226,10 +234,18 @@ static void *run(void *argument)
 	for (i = 0; i < events_each; i++) {
 		draw = random_next(&random);
 		clock_of_thread_ns += 1000000 + draw % 1024;
+#ifdef IN_TURN
+		pthread_mutex_lock(&turn);
+		clock_ns += 1000000;
+		clock_of_thread_ns = clock_ns;
+#endif
 		if (draw % 8)
 			decide(cpu, draw % 64 == 1, quantum_ns() / 16 * (1 + (draw >> 40) % 16));
 		else
 			change((draw >> 8) % TASKS, weight_of(draw >> 16));
+#ifdef IN_TURN
+		pthread_mutex_unlock(&turn);
+#endif
 		if (i % BETWEEN_CHECKS)
 			continue;
 		if (pthread_barrier_wait(&stop) == PTHREAD_BARRIER_SERIAL_THREAD)
@@ -261,6 +277,9 @@ int main(int count, char **arguments)
 	for (cpu = 0; cpu < CPUS; cpu++)
 		pthread_join(threads[cpu], NULL);
 	check(thieves, "nobody has stolen anything");
+#ifdef RECORDED
+	print_steps();
+#endif
 	printf("%" PRIu64 "\n", events_each * CPUS);
 	return 0;
 }

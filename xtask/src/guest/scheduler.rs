@@ -46,7 +46,8 @@ impl Scheduler {
         Ok(scheduler)
     }
 
-    fn wait_until_enabled(&mut self, command_line: &str) -> Result<()> {
+    /// It may be loading again, since cpus came or went.
+    pub(super) fn wait_until_enabled(&mut self, command_line: &str) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         // Ours takes commands a moment after the kernel has taken it.
         let takes_commands =

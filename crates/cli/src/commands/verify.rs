@@ -7,8 +7,10 @@
 //! and they are counted. Where cpus came or went, or the scheduler was loaded again, a policy begins anew
 //! that knows nothing.
 
+mod steps;
+
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -16,6 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 use prorata::ideal::ServiceErrors;
 use prorata::{Nanos, Policy, Setup, TaskId, Weight, central};
 use prorata_sim::workload::LONGEST_NS;
+use steps::Steps;
 
 /// Numbers of tasks in a recording are below this.
 const MAX_TASKS: u32 = 1 << 20;
@@ -35,7 +38,11 @@ impl Args {
         let file = File::open(&self.file).with_context(|| format!("cannot read {name}"))?;
         let mut lines = (1..).zip(BufReader::new(file).lines());
         let (_, first) = lines.next().with_context(|| format!("{name} is empty"))?;
-        let mut replay = Replay::start(&first?).with_context(|| format!("{name}, line 1"))?;
+        let head = Head::parse(&first?).with_context(|| format!("{name}, line 1"))?;
+        if steps::are_recorded(&head) {
+            return verify_steps(&name, head, lines);
+        }
+        let mut replay = Replay::start(head).with_context(|| format!("{name}, line 1"))?;
         for (number, line) in lines {
             let line = line.with_context(|| format!("cannot read {name}"))?;
             let place = || format!("{name}, line {number}: '{line}'");
@@ -47,6 +54,37 @@ impl Args {
         replay.report();
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The same for each cpu's steps.
+fn verify_steps(
+    name: &str,
+    head: Head,
+    lines: impl Iterator<Item = (u64, io::Result<String>)>,
+) -> Result<ExitCode> {
+    let mut steps = Steps::start(head).with_context(|| format!("{name}, line 1"))?;
+    let say = |steps::Difference(number, wrong)| println!("{name}, line {number}: {wrong}");
+    for (number, line) in lines {
+        let line = line.with_context(|| format!("cannot read {name}"))?;
+        let place = || format!("{name}, line {number}: '{line}'");
+        if let Some(difference) = steps.line(number, &line).with_context(place)? {
+            say(difference);
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    if let Some(difference) = steps.end() {
+        say(difference);
+        return Ok(ExitCode::FAILURE);
+    }
+    steps.report();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the first line says.
+struct Head {
+    policy: String,
+    cpus: usize,
+    quantum_ns: Nanos,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,8 +125,8 @@ struct Replay {
     reloads: u64,
 }
 
-impl Replay {
-    fn start(line: &str) -> Result<Replay> {
+impl Head {
+    fn parse(line: &str) -> Result<Head> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let ["prorata-record", "1", "policy", policy, "cpus", cpus, "quantum_ns", quantum_ns] =
             words[..]
@@ -98,9 +136,16 @@ impl Replay {
         let cpus: usize = cpus.parse().context("the number of cpus")?;
         let quantum_ns: Nanos = quantum_ns.parse().context("the length of a quantum")?;
         ensure!((1..=LONGEST_NS).contains(&quantum_ns), "a quantum of {quantum_ns} ns");
+        Ok(Head { policy: policy.to_owned(), cpus, quantum_ns })
+    }
+}
+
+impl Replay {
+    fn start(head: Head) -> Result<Replay> {
+        let Head { policy: spec, cpus, quantum_ns } = head;
         Ok(Replay {
-            spec: policy.to_owned(),
-            policy: build(policy, cpus, quantum_ns)?,
+            policy: build(&spec, cpus, quantum_ns)?,
+            spec,
             errors: ServiceErrors::new(cpus),
             quantum_ns,
             now_ns: 0,
@@ -418,7 +463,17 @@ fn parse_weight(word: &str) -> Result<Weight> {
 #[cfg(test)]
 pub(crate) fn replay(text: &str) -> Result<()> {
     let mut lines = text.lines();
-    let mut replay = Replay::start(lines.next().context("it is empty")?)?;
+    let head = Head::parse(lines.next().context("it is empty")?)?;
+    if steps::are_recorded(&head) {
+        let mut steps = Steps::start(head)?;
+        for (line, number) in lines.zip(0..) {
+            if steps.line(number, line)?.is_some() {
+                break;
+            }
+        }
+        return Ok(());
+    }
+    let mut replay = Replay::start(head)?;
     for line in lines {
         if replay.event(line)?.is_some() {
             break;
@@ -435,7 +490,7 @@ mod tests {
     const HEAD: &str = "prorata-record 1 policy gr3 cpus 1 quantum_ns 10";
 
     fn replay(lines: &[&str]) -> Result<Option<String>> {
-        let mut replay = Replay::start(HEAD)?;
+        let mut replay = Replay::start(Head::parse(HEAD)?)?;
         for line in lines {
             if let Some(difference) = replay.event(line)? {
                 return Ok(Some(difference));
@@ -511,9 +566,9 @@ mod tests {
         assert!(replay(&["5 add 0 1 1", "4 wake 0"]).is_err());
         let used = "13 charge 0 10 18446744073709551615";
         assert!(replay(&[&TWO[..], &["3 pick 0 0", used]].concat()).is_err());
-        assert!(Replay::start("prorata-record 2").is_err());
-        let long = HEAD.replace("10", "9223372036854775807");
-        assert!(Replay::start(&long).is_err());
-        assert!(Replay::start("prorata-record 1 policy gr4 cpus 1 quantum_ns 10").is_err());
+        let start = |line: &str| Head::parse(line).and_then(Replay::start);
+        assert!(start("prorata-record 2").is_err());
+        assert!(start(&HEAD.replace("10", "9223372036854775807")).is_err());
+        assert!(start("prorata-record 1 policy gr4 cpus 1 quantum_ns 10").is_err());
     }
 }

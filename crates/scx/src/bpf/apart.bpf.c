@@ -11,9 +11,9 @@
  * What is known of a task is its owner's (custody.h), of a cpu that cpu's. One lock (lock.h) is left for the
  * list of free slots and for `weight set`: no decision takes it.
  *
- * What main.bpf.c has and this has not: turns that are kept for sleepers, cgroups, recordings, masks (a
+ * What main.bpf.c has and this has not: turns that are kept for sleepers, cgroups, masks (a
  * task that may not run on every cpu has its turns, but runs them outside the policy), and cpus that come
- * or go, for which the kernel unloads us and the loader loads again.
+ * or go, for which the kernel unloads us and the loader loads again (until then: task_ops.h).
  *
  * Tasks without a slot wait in a queue of the kernel's, which each cpu serves at one in CROWD_PART decisions,
  * and before it idles.
@@ -156,8 +156,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	bool reads;
 
 	use_arena();
-	/* A cpu has come: the kernel is about to unload us for it. */
-	if (policy_cpu() == NIL || seats->seat_of[home & (MAX_CPUS - 1)] == NIL) {
+	if (policy_cpu() == NIL || !is_online(home)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, quantum, enq_flags);
 		return;
 	}
@@ -527,12 +526,13 @@ static __always_inline void take_seats(void)
 		if (cpu >= cpus_end || !bpf_cpumask_test_cpu(cpu, online))
 			continue;
 		count = seats->count;
-		seats->seat_of[cpu] = count;
+		seats->seat_of[cpu] = DESK(cpu)->cpu.seat = count;
 		seats->cpu_at[count & (MAX_CPUS - 1)] = cpu;
 		seats->count = count + 1;
 	}
 	scx_bpf_put_cpumask(online);
 	cpus_at_first = seats->count;
+	seats->steps = RECORD_EVENTS >> ilog2(2 * seats->count - 1);
 	policy_init(seats->count);
 }
 
@@ -544,6 +544,11 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 	if (NEW(shared, 1) || NEW(state, 1) || NEW(slots, MAX_TASKS) || NEW(desks, MAX_CPUS) ||
 	    NEW(seats, 1))
 		return -ENOMEM;
+	if (recording) {
+		if (NEW(steps, RECORD_EVENTS))
+			return -ENOMEM;
+		events_address = (u64)steps;
+	}
 	shared_address = (u64)shared;
 	slots_address = (u64)slots;
 	desks_address = (u64)desks;
@@ -567,6 +572,7 @@ SCX_OPS_DEFINE(prorata_ops,
 	       .enqueue		= (void *)prorata_enqueue,
 	       .dispatch	= (void *)prorata_dispatch,
 	       .quiescent	= (void *)prorata_quiescent,
+	       .tick		= (void *)prorata_tick,
 	       .yield		= (void *)prorata_yield,
 	       .set_weight	= (void *)prorata_set_weight,
 	       .enable		= (void *)prorata_enable,

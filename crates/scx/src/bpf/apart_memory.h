@@ -7,6 +7,7 @@
  *   slots   ──  one per task, numbered 0, 1, 2 …   (struct slot), each its owner's (custody.h)
  *   desks   ──  one per cpu                        (struct desk), that cpu's
  *   seats   ──  which cpu the policy has as which  (struct seats), never written again
+ *   steps   ──  what each cpu did, if recorded     (struct step), a ring for each
  */
 #ifndef PRORATA_APART_MEMORY_H
 #define PRORATA_APART_MEMORY_H
@@ -53,11 +54,14 @@ struct seats {
 	u32 seat_of[MAX_CPUS];
 	u32 cpu_at[MAX_CPUS];
 	u32 count;
+	/* Of the ring of a cpu: a power of two. */
+	u32 steps;
 };
 
 static struct shared __arena *shared;
 static struct desk __arena *desks;
 static struct seats __arena *seats;
+static struct step __arena *steps;
 
 #define DESK(index) (&desks[(index) & (MAX_CPUS - 1)])
 #define CPU_STATE(index) (&DESK(index)->cpu)
@@ -92,11 +96,29 @@ static void policy_broken(u32 line)
 	scx_bpf_error("the policy's invariant in line %u does not hold", line);
 }
 
-/* --- cpus do not come or go: the kernel would unload us ---------------------------------------- */
+/* --- recording (step.h) ------------------------------------------------------------------------ */
 
+#define RECORDS_STEPS recording
+
+/* Where the next step of this cpu goes, which the policy takes for `seat`. */
+static __always_inline struct step __arena *step_begin(u32 seat)
+{
+	u32 in_ring = DESK(this_cpu())->recorded & (seats->steps - 1);
+
+	return &steps[(seat * seats->steps + in_ring) & (RECORD_EVENTS - 1)];
+}
+
+static __always_inline void step_end(void)
+{
+	/* The loader must not see the count before the step. */
+	barrier();
+	DESK(this_cpu())->recorded++;
+}
+
+/* False for a cpu that has come: the kernel is about to unload us for it, and has its threads run there. */
 static bool is_online(u32 cpu)
 {
-	return true;
+	return seats->seat_of[cpu & (MAX_CPUS - 1)] != NIL;
 }
 
 #endif

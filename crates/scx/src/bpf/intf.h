@@ -17,6 +17,7 @@ typedef long long s64;
 #include "policy.h"
 #include "turn.h"
 #include "node.h"
+#include "step.h"
 
 enum limits {
 	MAX_CPUS = POLICY_CPUS,
@@ -137,6 +138,8 @@ struct desk {
 	u64 now_ns;
 	/* Decisions until the crowd's queue is looked at. */
 	u32 until_crowd;
+	/* Steps recorded since the start (step.h). */
+	u64 recorded;
 	/* Others write it: a task that has waited too long, plus one. */
 	u32 overdue __attribute__((aligned(64)));
 	/* And this: tasks that run here outside the policy, or are sent here for it. */

@@ -338,22 +338,6 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 		end_beside(id, cpu, scx_bpf_now(), run_time_ns(p));
 }
 
-/*
- * On a cpu that comes or goes the kernel itself schedules the threads that make it so, asking nobody. When a
- * slice of theirs ends in the tick it idles, since ops.enqueue is to have whom nobody follows
- * (SCX_OPS_ENQ_LAST), and finds them only when something makes it look. So theirs do not end.
- */
-void BPF_STRUCT_OPS(prorata_tick, struct task_struct *p)
-{
-	u32 cpu = bpf_get_smp_processor_id();
-
-	if (cpu >= MAX_CPUS || !(p->flags & PF_KTHREAD))
-		return;
-	use_arena();
-	if (!is_online(cpu))
-		scx_bpf_task_set_slice(p, SCX_SLICE_DFL);
-}
-
 bool BPF_STRUCT_OPS(prorata_yield, struct task_struct *from, struct task_struct *to)
 {
 	u32 id = slot_of(from);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What main.bpf.c and apart.bpf.c do alike when a task comes or ends, and when the scheduler does.
+ * What main.bpf.c and apart.bpf.c do alike when a task comes or ends, and when the scheduler does, and
+ * where a cpu comes or goes.
  *
  *   a task uses core scheduling while the scheduler loads   refused: it does not load
  *   a task ends                                             its slot is free
@@ -18,6 +19,22 @@ static __always_inline bool refuses(struct task_struct *p, struct scx_init_task_
 		return false;
 	scx_bpf_error("process %d uses core scheduling: end it first", p->tgid);
 	return true;
+}
+
+/*
+ * On a cpu that comes or goes the kernel itself schedules the threads that make it so, asking nobody. When a
+ * slice of theirs ends in the tick it idles, since ops.enqueue is to have whom nobody follows
+ * (SCX_OPS_ENQ_LAST), and finds them only when something makes it look. So theirs do not end.
+ */
+void BPF_STRUCT_OPS(prorata_tick, struct task_struct *p)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	if (cpu >= MAX_CPUS || !(p->flags & PF_KTHREAD))
+		return;
+	use_arena();
+	if (!is_online(cpu))
+		scx_bpf_task_set_slice(p, SCX_SLICE_DFL);
 }
 
 void BPF_STRUCT_OPS(prorata_exit_task, struct task_struct *p, struct scx_exit_task_args *args)

@@ -38,6 +38,7 @@
 
 #include "../latch.h"
 #include "../shares_state.h"
+#include "../step.h"
 #include "../wide.h"
 
 #define QUEUES (3 * POLICY_CPUS + 2 * GROUPS)
@@ -65,6 +66,8 @@ struct policy_task {
 	u32 wanted_weight;
 	/* The shares are to be told of it, by the cpu that has it in its list. */
 	u32 noted, noted_next;
+	/* How many were recorded (step.h). */
+	u32 steps;
 	/* The shares', on a cache line of their own: its weight there, and the ring of its order. */
 	u32 weight __attribute__((aligned(64)));
 	u32 class_next, class_prev;
@@ -83,6 +86,7 @@ struct queue {
 	u32 tasks;
 	/* A cpu works on it; else it is stalled. */
 	u32 active;
+	u32 steps;
 } __attribute__((aligned(64)));
 
 /* The queues of a group, under its latch; others look at the words of the set. */
@@ -93,6 +97,7 @@ struct opening {
 	/* Where its queues resume after it had none. */
 	s64 nv;
 	u64 set[SET_WORDS];
+	u32 steps;
 } __attribute__((aligned(64)));
 
 /* The account of a group. The shares'. */
@@ -144,6 +149,8 @@ struct policy_state {
 	struct opening openings[GROUPS];
 	struct gdq_cpu cpu[POLICY_CPUS];
 	struct queue queues[QUEUES];
+	/* With the shares. */
+	u32 shares_steps;
 };
 
 POLICY_MEMORY
@@ -154,6 +161,65 @@ POLICY_MEMORY
 
 #define WEIGHS_FEW true
 #include "../shares.h"
+
+/* --- recording (step.h) ---------------------------------------------------------------------- */
+
+#ifndef RECORDS_STEPS
+#define RECORDS_STEPS false
+#define step_begin(cpu) ((struct step __arena *)0)
+#define step_end()
+#endif
+#define OF_QUEUE(id) (LATCH_QUEUE | (id) % QUEUES)
+#define OF_GROUP(k) (LATCH_GROUP | ((k) & (GROUPS - 1)))
+#define OF_SHARES LATCH_SHARES
+
+/* The latch is held. How many steps it had before. */
+static __always_inline u32 count_of_latch(u32 latch)
+{
+	switch (latch & LATCH_KIND) {
+	case LATCH_QUEUE:
+		return QUEUE(latch & ~LATCH_KIND)->steps++;
+	case LATCH_GROUP:
+		return OPENING(latch)->steps++;
+	case LATCH_SHARES:
+		return STATE->shares_steps++;
+	default:
+		return 0;
+	}
+}
+
+/*
+ * With both latches held, of which there may be none. A function of its own, which has next to nothing on the
+ * stack: those who record have no room left there.
+ */
+policy_fn u32 write_step(u64 what, u64 latches, u64 value, u64 extra)
+{
+	u32 cpu = policy_cpu(), id = what;
+	struct step __arena *step;
+
+	if (cpu == NIL)
+		return 0;
+	step = step_begin(cpu);
+	step->value = value;
+	step->extra = extra;
+	step->task = id;
+	step->kind = what >> 32;
+	step->latches[0] = latches;
+	step->latches[1] = latches >> 16;
+	step->cpu = cpu;
+	step->count = id == NIL ? 0 : __atomic_fetch_add(&TASK(id)->steps, 1, __ATOMIC_SEQ_CST);
+	step->latch_counts[0] = count_of_latch(step->latches[0]);
+	step->latch_counts[1] = count_of_latch(step->latches[1]);
+	step->now_ns = now_ns();
+	step_end();
+	return 0;
+}
+
+static __always_inline void record_step(u32 kind, u32 id, u32 a, u32 b, u64 value, u64 extra)
+{
+	if (RECORDS_STEPS)
+		write_step((u64)kind << 32 | id, a | b << 16, value, extra);
+}
 
 static __always_inline bool may_serve(u32 k)
 {
@@ -326,6 +392,7 @@ policy_fn u32 open_queue(u32 k, u32 active)
 	queue->current = NIL;
 	word_put(&queue->tasks, 0);
 	word_put(&queue->active, active);
+	record_step(STEP_OPEN, NIL, OF_QUEUE(id), OF_GROUP(k), active, 0);
 	latch_release(&queue->latch);
 	flip_in_set(opening, id);
 	latch_release(&opening->latch);
@@ -349,6 +416,7 @@ policy_fn u32 close_if_done(u32 id)
 		if (opening->nv < queue->nv)
 			opening->nv = queue->nv;
 		word_put(&queue->group, NIL);
+		record_step(STEP_CLOSE, NIL, OF_QUEUE(id), OF_GROUP(k), 0, 0);
 		/* Whoever finds it closed looks for another, and must not find this one again. */
 		flip_in_set(opening, id);
 	}
@@ -446,6 +514,8 @@ static __always_inline void reload(struct policy_task __arena *task, u64 counts)
 
 /* What is left for the next attempt. */
 #define AGAIN (NIL - 1)
+/* Of its group none is open. */
+#define NO_QUEUE (NIL - 2)
 
 /* The queue in which a task is, with its latch held; NIL if it is in none; AGAIN if a thief was faster. */
 static __always_inline u32 try_queue_of(u32 id)
@@ -477,7 +547,7 @@ policy_fn u32 lock_queue_of(u32 id)
 	return NIL;
 }
 
-/* Where a task of group k goes: its last queue, this cpu's, the group's first, or a new one. */
+/* Where a task of group k goes: its last queue, this cpu's, the group's first; NIL if there is none. */
 static __always_inline u32 queue_for_task(u32 id, u32 k)
 {
 	u32 queue = word_look(&TASK(id)->place);
@@ -487,8 +557,7 @@ static __always_inline u32 queue_for_task(u32 id, u32 k)
 	queue = CPU(policy_cpu())->queue;
 	if (queue != NIL && word_look(&QUEUE(queue)->group) == k)
 		return queue;
-	queue = next_queue(k, 0);
-	return queue == NIL ? open_queue(k, false) : queue;
+	return next_queue(k, 0);
 }
 
 /* The same as `place`, but AGAIN if the queue that was found for it was closed meanwhile. */
@@ -500,7 +569,8 @@ static __always_inline u32 try_place(u32 id, u32 to_come)
 	struct queue __arena *queue = QUEUE(queue_id);
 	bool stalls;
 
-	policy_assert(queue_id != NIL);
+	if (queue_id == NIL)
+		return NO_QUEUE;
 	latch_take(&queue->latch);
 	if (queue->group != k) {
 		latch_release(&queue->latch);
@@ -510,12 +580,16 @@ static __always_inline u32 try_place(u32 id, u32 to_come)
 	task->whole = queue->nv - (to_come || !queue->tasks);
 	task->part = 0;
 	put(queue_id, id, queue->current);
+	record_step(STEP_PLACE, id, OF_QUEUE(queue_id), 0, told, to_come);
 	stalls = !queue->active;
 	latch_release(&queue->latch);
 	return stalls;
 }
 
-/* Queues a waiting task; its turn of this round is to come, or it has had it. Returns whether it stalls. */
+/*
+ * Queues a waiting task; its turn of this round is to come, or it has had it. Returns whether it stalls, or
+ * NO_QUEUE. (Whoever calls opens one then: there are as many functions in each other as there may be.)
+ */
 policy_fn u32 place(u32 id, u32 to_come)
 {
 	u32 stalls = try_place(id, to_come), i;
@@ -531,32 +605,49 @@ policy_fn u32 place(u32 id, u32 to_come)
 	return 0;
 }
 
+/* A queue opens for a task, which waits in none. */
+static __always_inline void open_for(u32 id)
+{
+	policy_assert(open_queue(group_of_counts(word_look(&TASK(id)->told)), false) != NIL);
+}
+
 /* A task goes where it belongs by what it was told. If it runs, that has to wait. */
 policy_fn u32 heed(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
-	u32 i;
+	u32 goes = NIL, i;
 
 	bpf_for(i, 0, TRIES) {
-		u32 queue_id = lock_queue_of(id), to_come;
-		struct queue __arena *queue = QUEUE(queue_id);
 		u64 told = word_look(&task->told);
 
-		if (queue_id == NIL)
-			return 0;
-		if (queue->group == group_of_counts(told))
-			reload(task, told);
-		/* A barrier: its cpu has written to it before it said that it waits. */
-		if (queue->group == group_of_counts(told) ||
-		    !word_replace(&task->state, GDQ_WAITING, GDQ_WAITING)) {
+		if (goes == NIL) {
+			u32 queue_id = lock_queue_of(id);
+			struct queue __arena *queue = QUEUE(queue_id);
+
+			if (queue_id == NIL)
+				return 0;
+			told = word_look(&task->told);
+			if (queue->group == group_of_counts(told)) {
+				reload(task, told);
+				record_step(STEP_RECOUNT, id, OF_QUEUE(queue_id), 0, told, 0);
+			}
+			/* A barrier: its cpu has written to it before it said that it waits. */
+			if (queue->group == group_of_counts(told) ||
+			    !word_replace(&task->state, GDQ_WAITING, GDQ_WAITING)) {
+				latch_release(&queue->latch);
+				return 0;
+			}
+			goes = task->whole < queue->nv;
+			take(queue, id);
+			record_step(STEP_TAKE, id, OF_QUEUE(queue_id), 0, told, 0);
 			latch_release(&queue->latch);
-			return 0;
+			close_if_done(queue_id);
 		}
-		to_come = task->whole < queue->nv;
-		take(queue, id);
-		latch_release(&queue->latch);
-		close_if_done(queue_id);
-		place(id, to_come);
+		if (place(id, goes) == NO_QUEUE) {
+			open_for(id);
+			continue;
+		}
+		goes = NIL;
 		offer();
 		/* It may have been told something else before it was there to be found. */
 		if (word_look(&task->told) == told)
@@ -578,6 +669,7 @@ static __always_inline void heed_if_told(u32 id)
 static __always_inline void tell(u32 id, u64 counts)
 {
 	word_put(&TASK(id)->told, counts);
+	record_step(STEP_TOLD, id, OF_SHARES, 0, counts, 0);
 	heed(id);
 }
 
@@ -606,6 +698,7 @@ static __always_inline bool tell_of(u32 id)
 	u32 weight = word_look(&task->wanted_weight);
 	bool runnable = word_look(&task->state) != GDQ_BLOCKED, was_shared = task->is_shared;
 
+	record_step(STEP_TELL, id, OF_SHARES, 0, weight, runnable);
 	if (was_shared && runnable && task->weight == weight)
 		return false;
 	if (was_shared) {
@@ -645,8 +738,10 @@ policy_fn u32 tell_shares(u32 index)
 		word_exchange(&TASK(id)->noted, 0);
 		changed |= tell_of(id);
 	}
-	if (changed)
+	if (changed) {
+		record_step(STEP_SETTLE, NIL, OF_SHARES, 0, 0, 0);
 		settle();
+	}
 	return 0;
 }
 
@@ -677,6 +772,7 @@ static __always_inline void arrive(struct gdq_cpu __arena *cpu, u32 k)
 {
 	GROUP(k)->cpus++;
 	cpu->dedicated = dedicate(GROUP(k));
+	record_step(STEP_ARRIVE, NIL, OF_SHARES, 0, k, 0);
 	note_served(k);
 }
 
@@ -713,6 +809,7 @@ policy_fn u32 refill(u32 index, u32 to_id, u32 from_id)
 		take(from, task);
 		word_put(&to->nv, from->nv);
 		put(to_id, task, to->current);
+		record_step(STEP_REFILL, task, OF_QUEUE(to_id), OF_QUEUE(from_id), 0, 0);
 		cpu->victim = from_id;
 		cpu->offers |= can_give(from);
 		done = true;
@@ -741,8 +838,10 @@ static __always_inline bool claim(struct gdq_cpu __arena *cpu, u32 id, u32 k)
 
 	latch_take(&queue->latch);
 	free = queue->group == k && !queue->active && queue->tasks;
-	if (free)
+	if (free) {
 		word_put(&queue->active, 1);
+		record_step(STEP_CLAIM, NIL, OF_QUEUE(id), 0, 0, 0);
+	}
 	latch_release(&queue->latch);
 	if (free)
 		adopt(cpu, id);
@@ -757,6 +856,7 @@ policy_fn u32 abandon(u32 index, u32 id)
 
 	latch_take(&queue->latch);
 	word_put(&queue->active, 0);
+	record_step(STEP_ABANDON, NIL, OF_QUEUE(id), 0, 0, 0);
 	done = !queue->tasks;
 	latch_release(&queue->latch);
 	if (done)
@@ -816,6 +916,7 @@ policy_fn u32 follow_need(u32 index, u32 own)
 			return true;
 		}
 		STATE->tried |= 1u << (k & (GROUPS - 1));
+		record_step(STEP_TRIED, NIL, OF_SHARES, 0, k, 0);
 	}
 	return false;
 }
@@ -824,10 +925,11 @@ policy_fn u32 follow_need(u32 index, u32 own)
 static __always_inline void look_around(u32 index)
 {
 	struct gdq_cpu __arena *cpu = CPU(index);
+	bool is_time = now_ns() >= cpu->look_ns;
 	u64 elapsed_ns;
 	u32 k;
 
-	if (now_ns() >= cpu->look_ns)
+	if (is_time)
 		cpu->look_ns += ((now_ns() - cpu->look_ns) / STATE->interval_ns + 1) *
 				STATE->interval_ns;
 	else if (!word_look(&STATE->is_wanted) || cpu->queue == NIL || cpu->dedicated)
@@ -835,6 +937,7 @@ static __always_inline void look_around(u32 index)
 	if (word_look(&STATE->is_wanted))
 		word_put(&STATE->is_wanted, 0);
 	latch_take(&STATE->shares_latch);
+	record_step(STEP_LOOK, NIL, OF_SHARES, 0, is_time, 0);
 	tell_shares(index);
 	if (cpu->queue == NIL)
 		goto out;
@@ -842,6 +945,7 @@ static __always_inline void look_around(u32 index)
 	cpu->since_ns = now_ns();
 	k = word_look(&QUEUE(cpu->queue)->group);
 	cpu->dedicated = pass(k, cpu->dedicated, elapsed_ns);
+	record_step(STEP_PASS, NIL, OF_SHARES, 0, k, cpu->dedicated);
 	if (cpu->dedicated)
 		goto out;
 	leave_group(cpu, k);
@@ -852,6 +956,15 @@ out:
 }
 
 /* --- decisions ------------------------------------------------------------------------------- */
+
+/* The next round begins; the cpu has looked at a queue, or NIL. */
+static __always_inline void begin_round(u32 queue_id, u32 looked)
+{
+	struct queue __arena *queue = QUEUE(queue_id);
+
+	word_put(&queue->nv, queue->nv + 1);
+	record_step(STEP_ROUND, NIL, OF_QUEUE(queue_id), 0, looked, 0);
+}
 
 /*
  * A queue at the end of a round, which `id` would begin anew: looks at one other queue of the group. If that
@@ -866,7 +979,7 @@ static __always_inline u32 end_round(struct gdq_cpu __arena *cpu, u32 queue_id, 
 	cpu->victim = NIL;
 	if (donor == NIL && is_alone(queue->group, queue_id)) {
 		cpu->look_next = queue_id + 1;
-		word_put(&queue->nv, queue->nv + 1);
+		begin_round(queue_id, NIL);
 		return id;
 	}
 	if (donor == NIL) {
@@ -878,12 +991,12 @@ static __always_inline u32 end_round(struct gdq_cpu __arena *cpu, u32 queue_id, 
 	from = QUEUE(donor);
 	if (donor == queue_id || queue->nv <= word_look(&from->nv) + STATE->delta ||
 	    word_look(&from->group) != queue->group || !can_give(from) || !latch_try(&from->latch)) {
-		word_put(&queue->nv, queue->nv + 1);
+		begin_round(queue_id, donor);
 		return id;
 	}
 	if (queue->nv <= from->nv + STATE->delta || from->group != queue->group || !can_give(from)) {
 		latch_release(&from->latch);
-		word_put(&queue->nv, queue->nv + 1);
+		begin_round(queue_id, donor);
 		return id;
 	}
 	cpu->victim = donor;
@@ -891,6 +1004,7 @@ static __always_inline u32 end_round(struct gdq_cpu __arena *cpu, u32 queue_id, 
 	take(from, stolen);
 	cpu->drained = !from->tasks;
 	put(queue_id, stolen, id);
+	record_step(STEP_STEAL, stolen, OF_QUEUE(queue_id), OF_QUEUE(donor), 0, 0);
 	latch_release(&from->latch);
 	return stolen;
 }
@@ -921,6 +1035,7 @@ policy_fn u32 pick_own(u32 index)
 		task->part -= counts_parts(task->counts);
 		task->whole++;
 	}
+	record_step(STEP_PICK, id, OF_QUEUE(cpu->queue), 0, 0, 0);
 	word_put(&task->state, GDQ_RUNNING);
 	cpu->offers |= queue->tasks > 1;
 out:
@@ -937,6 +1052,7 @@ static __always_inline void leave_queue(struct gdq_cpu __arena *cpu, u32 index)
 {
 	u32 k = word_look(&QUEUE(cpu->queue)->group);
 
+	record_step(STEP_LEAVE, NIL, OF_SHARES, 0, k, 0);
 	abandon(index, cpu->queue);
 	cpu->queue = NIL;
 	if (!cpu->dedicated)
@@ -1008,6 +1124,7 @@ static __always_inline u32 find_work(u32 index)
 		if (!found) {
 			if (cpu->queue != NIL)
 				leave_queue(cpu, index);
+			record_step(STEP_SEEK, NIL, OF_SHARES, 0, 0, 0);
 			found = follow_need(index, NIL) || adopt_anywhere(index);
 			cpu->since_ns = now_ns();
 		}
@@ -1058,6 +1175,8 @@ policy_fn u32 policy_pick(u32 index)
 	id = pick_own(index);
 	if (id == NIL)
 		id = work_or_idle(index);
+	if (id == NIL)
+		record_step(STEP_IDLE, NIL, 0, 0, 0, 0);
 	if (cpu->offers) {
 		cpu->offers = false;
 		offer();
@@ -1111,16 +1230,36 @@ policy_fn u32 policy_add(u32 id, u32 weight)
 	word_put(&task->place, NIL);
 	word_put(&task->state, GDQ_BLOCKED);
 	task->credit_ns = 0;
+	record_step(STEP_ADD, id, 0, 0, weight, 0);
+	return 0;
+}
+
+/* A waiting task goes into a queue that has to be opened. */
+policy_fn u32 place_anew(u32 id)
+{
+	u32 stalls, i;
+
+	bpf_for(i, 0, TRIES) {
+		open_for(id);
+		stalls = place(id, false);
+		if (stalls != NO_QUEUE)
+			return stalls;
+	}
+	policy_assert(false);
 	return 0;
 }
 
 policy_fn u32 policy_wake(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
-	u32 k;
+	u32 k, stalls;
 
+	record_step(STEP_WAKE, id, 0, 0, 0, 0);
 	word_exchange(&task->state, GDQ_WAITING);
-	if (place(id, false)) {
+	stalls = place(id, false);
+	if (stalls == NO_QUEUE)
+		stalls = place_anew(id);
+	if (stalls) {
 		k = group_of_counts(word_look(&task->told));
 		if (!(word_look(&STATE->served) >> k & 1))
 			word_put(&STATE->is_wanted, 1);
@@ -1138,6 +1277,7 @@ static __always_inline void block_in(u32 queue_id, u32 id)
 	bool done;
 
 	take(queue, id);
+	record_step(STEP_BLOCK, id, OF_QUEUE(queue_id), 0, 0, 0);
 	word_exchange(&TASK(id)->state, GDQ_BLOCKED);
 	done = !queue->tasks && !queue->active;
 	latch_release(&queue->latch);
@@ -1181,6 +1321,7 @@ policy_fn u32 policy_set_weight(u32 id, u32 weight)
 	if (word_look(&TASK(id)->wanted_weight) == weight)
 		return 0;
 	word_put(&TASK(id)->wanted_weight, weight);
+	record_step(STEP_WEIGHT, id, 0, 0, weight, 0);
 	note_task(id);
 	return 0;
 }
@@ -1200,6 +1341,7 @@ policy_fn u32 refund(u32 id)
 		task->whole--;
 	}
 	task->part -= step;
+	record_step(STEP_REFUND, id, OF_QUEUE(queue), 0, 0, 0);
 	latch_release(&QUEUE(queue)->latch);
 	return 0;
 }
@@ -1219,6 +1361,7 @@ policy_fn u32 policy_charge(u32 id, u64 used_ns)
 	struct policy_task __arena *task = TASK(id);
 	bool whole = note_unused(task, used_ns);
 
+	record_step(STEP_CHARGE, id, 0, 0, used_ns, 0);
 	/* From here on others may take it, and whoever tells it something finds that it waits. */
 	word_exchange(&task->state, GDQ_WAITING);
 	heed_if_told(id);
@@ -1241,6 +1384,7 @@ policy_fn u32 policy_stop(u32 id, u64 used_ns)
 	policy_assert(queue != NIL);
 	/* A quantum that is given back would be forgotten. */
 	note_unused(task, used_ns);
+	record_step(STEP_CHARGE, id, 0, 0, used_ns, 1);
 	block_in(queue, id);
 	return 0;
 }

@@ -66,6 +66,7 @@
 //! until the next competing cpu picks; if its waker's cpu has yet to tell the shares of it, for up to T more.
 
 mod queues;
+pub mod steps;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -199,9 +200,12 @@ impl Distributed {
             self.noted.remove(&mut self.cpus[cpu].noted, task);
             is_changed |= self.tell_of(task);
         }
-        if !is_changed {
-            return;
+        if is_changed {
+            self.settle();
         }
+    }
+
+    fn settle(&mut self) {
         if self.feasible.has_cpu_for_each() {
             self.allocator.settle_each();
         } else {
@@ -218,11 +222,14 @@ impl Distributed {
         }
         if is_shared {
             self.leave_set(task);
+            self.tell_changed();
         }
         self.tell(task, Effective::whole(weight));
         if is_runnable {
             self.feasible.set_weight(task, weight);
             self.join_set(task);
+            self.tell_changed();
+            self.tell(task, self.feasible.effective(task));
         }
         self.tasks[task.index()].is_shared = is_runnable;
         is_shared || is_runnable
@@ -233,7 +240,6 @@ impl Distributed {
         let (k, weight) = class(self.feasible.effective(task), self.feasible.weight(task));
         self.allocator.join(k, weight);
         self.account_changed();
-        self.tell(task, self.feasible.effective(task));
     }
 
     fn leave_set(&mut self, task: TaskId) {
@@ -243,7 +249,7 @@ impl Distributed {
         self.account_changed();
     }
 
-    /// The last change of the set has changed what others count for: they are told.
+    /// The last change of the set has changed what others count for.
     fn account_changed(&mut self) {
         for i in 0..self.feasible.changed().len() {
             let (task, old) = self.feasible.changed()[i];
@@ -253,7 +259,14 @@ impl Distributed {
             let now = self.feasible.effective(task);
             let (k, weight) = class(now, weight);
             self.allocator.join(k, weight);
-            self.tell(task, now);
+        }
+    }
+
+    /// They are told.
+    fn tell_changed(&mut self) {
+        for i in 0..self.feasible.changed().len() {
+            let (task, _) = self.feasible.changed()[i];
+            self.tell(task, self.feasible.effective(task));
         }
     }
 
@@ -303,16 +316,10 @@ impl Distributed {
     /// MFQ: `cpu`, whose time has come, tells what it has noted, and finds out whether another group
     /// needs it more.
     fn look_around(&mut self, cpu: CpuId, now_ns: Nanos) {
-        let record = &mut self.cpus[cpu];
-        let is_time = now_ns >= record.look_ns;
-        let competes = record.queue.is_some() && !record.dedicated;
-        if !is_time && (!self.is_wanted || !competes) {
+        let Cpu { queue, dedicated, .. } = self.cpus[cpu];
+        let competes = queue.is_some() && !dedicated;
+        if !self.is_time_to_look(cpu, now_ns) && (!self.is_wanted || !competes) {
             return;
-        }
-        if is_time {
-            let missed = (now_ns - record.look_ns) / self.interval_ns;
-            record.look_ns =
-                record.look_ns.saturating_add((missed + 1).saturating_mul(self.interval_ns));
         }
         self.is_wanted = false;
         self.tell_shares(cpu);
@@ -332,6 +339,18 @@ impl Distributed {
         } else {
             self.cpus[cpu].dedicated = self.allocator.arrive(k);
         }
+    }
+
+    /// True if it is time for `cpu` to look around; the next time is set.
+    fn is_time_to_look(&mut self, cpu: CpuId, now_ns: Nanos) -> bool {
+        let Cpu { look_ns, .. } = self.cpus[cpu];
+        if now_ns < look_ns {
+            return false;
+        }
+        let missed = (now_ns - look_ns) / self.interval_ns;
+        let next_ns = look_ns.saturating_add((missed + 1).saturating_mul(self.interval_ns));
+        self.cpus[cpu].look_ns = next_ns;
+        true
     }
 
     /// The group that a free cpu should go to, with a queue for it; `None` if that is `own`, or there is

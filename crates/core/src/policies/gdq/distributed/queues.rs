@@ -149,6 +149,24 @@ impl Queues {
         self.queues[queue].group.expect("it is open")
     }
 
+    /// The same of any number.
+    pub(super) fn group_if_open(&self, queue: QueueId) -> Option<usize> {
+        self.queues.get(queue)?.group
+    }
+
+    pub(super) fn is_closed(&self, queue: QueueId) -> bool {
+        self.queues.get(queue).is_some_and(|queue| queue.group.is_none())
+    }
+
+    /// True if the group of `queue` has no other.
+    pub(super) fn is_alone(&self, queue: QueueId) -> bool {
+        self.groups[self.group(queue)].0.count() == 1
+    }
+
+    pub(super) fn can_give(&self, queue: QueueId) -> bool {
+        self.queues[queue].can_give()
+    }
+
     pub(super) fn is_empty(&self, queue: QueueId) -> bool {
         self.queues[queue].tasks == 0
     }
@@ -165,10 +183,20 @@ impl Queues {
     /// A new, stalled queue of group `k`.
     pub(super) fn open(&mut self, k: usize, nv: i64) -> QueueId {
         let id = self.closed.next(0).expect("there is room");
+        self.open_as(id, k, nv);
+        id
+    }
+
+    /// Opens `id`, which is closed.
+    fn open_as(&mut self, id: QueueId, k: usize, nv: i64) {
         self.closed.flip(id);
         self.groups[k].0.flip(id);
         self.queues[id] = Queue { group: Some(k), nv, ..CLOSED };
-        id
+    }
+
+    /// A queue of group `k` opens that is closed.
+    pub(super) fn open_again(&mut self, queue: QueueId, k: usize) {
+        self.open_as(queue, k, self.groups[k].1);
     }
 
     /// Closes `queue` if it is empty and stalled.
@@ -210,20 +238,30 @@ impl Queues {
     /// the queue `here`; else into the group's first. Its turn of this round is behind it, or still to come.
     pub(super) fn place(&mut self, task: TaskId, here: Option<QueueId>, turn: Turn) -> QueueId {
         let k = group_of(self.counts(task));
+        let queue = self.find_place(task, here);
+        let queue = queue.unwrap_or_else(|| self.open(k, self.groups[k].1));
+        self.place_in(queue, task, turn);
+        queue
+    }
+
+    /// Where it goes if it does not need a new queue.
+    pub(super) fn find_place(&self, task: TaskId, here: Option<QueueId>) -> Option<QueueId> {
+        let k = group_of(self.counts(task));
         let own = [self.slots[task.index()].queue, here].into_iter().flatten();
         let mut own = own.filter(|&queue| self.queues[queue].group == Some(k));
-        let queue = own.next().or_else(|| self.groups[k].0.next(0));
-        let queue = queue.unwrap_or_else(|| self.open(k, self.groups[k].1));
+        own.next().or_else(|| self.groups[k].0.next(0))
+    }
+
+    pub(super) fn place_in(&mut self, queue: QueueId, task: TaskId, turn: Turn) {
         let Queue { nv, tasks, current, .. } = self.queues[queue];
         let slot = &mut self.slots[task.index()];
         slot.whole = nv - i64::from(turn == Turn::ToCome || tasks == 0);
         slot.part = 0;
         self.put(queue, task, current);
-        queue
     }
 
     /// Puts `task` before another one, or alone.
-    fn put(&mut self, queue: QueueId, task: TaskId, before: Option<TaskId>) {
+    pub(super) fn put(&mut self, queue: QueueId, task: TaskId, before: Option<TaskId>) {
         let mut at = before;
         self.links.push(&mut at, task);
         let known = &mut self.queues[queue];
@@ -268,7 +306,7 @@ impl Queues {
 
     /// The task that `donor` can give away: of a stalled queue the current one; of an active one,
     /// whose current task runs, the next.
-    fn spare(&self, donor: QueueId) -> TaskId {
+    pub(super) fn spare(&self, donor: QueueId) -> TaskId {
         let Queue { current, active, .. } = self.queues[donor];
         let current = current.expect("it can give a task away");
         if active { self.links.next(current) } else { current }
@@ -276,23 +314,41 @@ impl Queues {
 
     /// A task of `donor` comes to `queue`, which is empty, with the donor's nv.
     pub(super) fn refill(&mut self, queue: QueueId, donor: QueueId) {
+        self.refill_with(queue, donor);
+        self.close_if_done(donor);
+    }
+
+    pub(super) fn refill_with(&mut self, queue: QueueId, donor: QueueId) {
         let task = self.spare(donor);
         self.take(task);
         self.queues[queue].nv = self.queues[donor].nv;
         self.put(queue, task, None);
-        self.close_if_done(donor);
     }
 
     /// INTRAGROUP: the task of `queue`, which is not empty, that runs next; it is charged a quantum.
     pub(super) fn next_task(&mut self, queue: QueueId, looks: &mut Looks) -> TaskId {
-        let Queue { current, nv, .. } = self.queues[queue];
-        let mut task = current.expect("the queue is not empty");
-        if self.slots[task.index()].whole >= nv {
-            task = self.links.next(task);
-            if self.slots[task.index()].whole >= nv {
-                task = self.end_round(queue, task, looks);
-            }
+        let (mut task, is_end) = self.next_in_round(queue).expect("the queue is not empty");
+        if is_end {
+            task = self.end_round(queue, task, looks);
         }
+        self.run_next(queue, task);
+        task
+    }
+
+    /// The task of `queue` that is next, and whether it would begin another round. `None` if there is none.
+    pub(super) fn next_in_round(&self, queue: QueueId) -> Option<(TaskId, bool)> {
+        let Queue { current, nv, .. } = self.queues[queue];
+        let current = current?;
+        let has_had_turn = |task: TaskId| self.slots[task.index()].whole >= nv;
+        if !has_had_turn(current) {
+            return Some((current, false));
+        }
+        let next = self.links.next(current);
+        Some((next, has_had_turn(next)))
+    }
+
+    /// `task` of `queue` runs next, and is charged a quantum.
+    pub(super) fn run_next(&mut self, queue: QueueId, task: TaskId) {
         self.queues[queue].current = Some(task);
         let step = self.step(task, queue);
         let slot = &mut self.slots[task.index()];
@@ -302,7 +358,6 @@ impl Queues {
             slot.part -= parts;
             slot.whole += 1;
         }
-        task
     }
 
     /// What a quantum adds to the nv of `task` of `queue`, in parts of what it counts for.
@@ -314,17 +369,13 @@ impl Queues {
     /// of the group. If that is far behind, a task of it runs first, and it is looked at again next
     /// time; else the next round begins.
     fn end_round(&mut self, queue: QueueId, task: TaskId, looks: &mut Looks) -> TaskId {
-        let k = self.group(queue);
         let donor = looks.victim.take().unwrap_or_else(|| {
-            let set = &self.groups[k].0;
-            let found = set.next(looks.next).or_else(|| set.next(0)).expect("one is its own");
+            let found = self.look_next(queue, looks.next).expect("one is its own");
             looks.next = found + 1;
             found
         });
-        let found = &self.queues[donor];
-        let may_give = donor != queue && found.group == Some(k) && found.can_give();
-        if !may_give || self.queues[queue].nv <= found.nv + self.delta {
-            self.queues[queue].nv += 1;
+        if !self.may_steal(queue, donor) {
+            self.begin_round(queue);
             return task;
         }
         looks.victim = Some(donor);
@@ -333,6 +384,22 @@ impl Queues {
         self.put(queue, stolen, Some(task));
         self.close_if_done(donor);
         stolen
+    }
+
+    pub(super) fn begin_round(&mut self, queue: QueueId) {
+        self.queues[queue].nv += 1;
+    }
+
+    /// The queue of the group of `queue` that follows the others in turn.
+    pub(super) fn look_next(&self, queue: QueueId, next: QueueId) -> Option<QueueId> {
+        let set = &self.groups[self.group(queue)].0;
+        set.next(next).or_else(|| set.next(0))
+    }
+
+    /// True if `donor` is so far behind `queue` that a task of it shall run there.
+    pub(super) fn may_steal(&self, queue: QueueId, donor: QueueId) -> bool {
+        let (to, from) = (&self.queues[queue], &self.queues[donor]);
+        donor != queue && from.group == to.group && from.can_give() && to.nv > from.nv + self.delta
     }
 
     /// `task`, queued, used a quantum less than it was charged.
