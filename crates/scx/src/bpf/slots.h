@@ -64,7 +64,7 @@ global_fn u32 limit_to(u32 id, const struct cpu_set *cpus __arg_nonnull)
  * none but a cpu that is going may run nowhere until the kernel has found it another: whoever picks it sends
  * it home, where the kernel takes it.
  */
-static __always_inline void note_mask(const struct task_struct *p, u32 id)
+static __noinline void note_mask(const struct task_struct *p, u32 id)
 {
 	struct cpu_set cpus = {};
 
