@@ -1,6 +1,7 @@
 //! Compiles the BPF program once for each policy, and the loader's view of it.
 
-/// The policies that have a header in `src/bpf/policies` …
+/// The policies that have a header in `src/bpf/policies`, each compiled twice, once with corrected turns: the
+/// kernel verifies what is in an object, used or not …
 const POLICIES: &[&str] = &["gr3", "vtrr", "gdq", "dfs_fa", "wfq"];
 /// … and those that have locks of their own there.
 const APART: &[&str] = &["gdq_distributed"];
@@ -8,20 +9,29 @@ const APART: &[&str] = &["gdq_distributed"];
 fn main() {
     println!("cargo::rerun-if-changed=src/bpf");
     println!("cargo::rerun-if-env-changed=BPF_CLANG");
-    for (policies, framework) in [(POLICIES, "src/bpf/main.bpf.c"), (APART, "src/bpf/apart.bpf.c")]
-    {
-        for policy in policies {
-            compile(policy, framework, &format!("-DPOLICY_HEADER=\"policies/{policy}.h\""));
+    for policy in POLICIES {
+        for (name, corrects) in [(policy.to_string(), 0), (format!("{policy}_corrected"), 1)] {
+            let flags = [header(policy), format!("-DCORRECTS_TURNS={corrects}")];
+            compile(&name, "src/bpf/main.bpf.c", &flags);
         }
     }
+    for policy in APART {
+        compile(policy, "src/bpf/apart.bpf.c", &[header(policy)]);
+    }
     // For the example of the same name.
-    compile("empty", "src/bpf/empty.bpf.c", "-DEMPTY");
+    compile("empty", "src/bpf/empty.bpf.c", &[]);
 }
 
-fn compile(name: &str, source: &str, flag: &str) {
+fn header(policy: &str) -> String {
+    format!("-DPOLICY_HEADER=\"policies/{policy}.h\"")
+}
+
+fn compile(name: &str, source: &str, flags: &[String]) {
     let result = scx_cargo::BpfBuilder::new().and_then(|mut builder| {
+        for flag in flags {
+            builder.add_cflag(flag);
+        }
         builder
-            .add_cflag(flag)
             // A run of zero stores must not become a memset, which loses the address space.
             .add_cflag("-fno-builtin-memset")
             .add_cflag("-Wno-unused-function")

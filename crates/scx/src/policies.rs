@@ -1,7 +1,7 @@
-//! The policies that there are, each a BPF object of its own, behind one interface.
+//! The policies that there are, each a BPF object of its own, or two, behind one interface.
 //!
 //! The types that libbpf generates differ from object to object, so that `scheduler.rs` is included
-//! once for each. A new policy is a line below and one in `build.rs`.
+//! once for each. A new policy is two lines below, one of them for corrected turns, and one in `build.rs`.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -59,7 +59,7 @@ pub(crate) struct Heritage {
 }
 
 macro_rules! policies {
-    ($($name:ident $text:literal $skel:ident $builder:ident),* $(,)?) => {
+    ($($name:ident $text:literal $sleepers:pat, $skel:ident $builder:ident);* $(;)?) => {
         $(mod $name {
             #[allow(clippy::all, clippy::pedantic, missing_docs, unreachable_pub)]
             #[allow(dead_code, unused_imports)]
@@ -72,32 +72,37 @@ macro_rules! policies {
             }
         })*
 
-        const NAMES: &[&str] = &[$($text),*];
-
         /// Loads the policy that the options name and makes it the machine's scheduler.
         pub(crate) fn load<'a>(
             options: &Options,
             heritage: Option<&Heritage>,
             object: &'a mut MaybeUninit<OpenObject>,
         ) -> Result<Box<dyn Loaded + 'a>> {
-            match options.policy.name {
-                $($text => {
+            match (options.policy.name, options.policy.sleepers) {
+                $(($text, $sleepers) => {
                     Ok(Box::new($name::scheduler::Scheduler::load(options, heritage, object)?))
                 })*
-                other => unreachable!("{other} was checked when the options were parsed"),
+                other => unreachable!("{other:?} was checked when the options were parsed"),
             }
         }
     };
 }
 
 policies! {
-    gr3 "gr3" Gr3Skel Gr3SkelBuilder,
-    vtrr "vtrr" VtrrSkel VtrrSkelBuilder,
-    gdq "gdq" GdqSkel GdqSkelBuilder,
-    wfq "wfq" WfqSkel WfqSkelBuilder,
-    dfs_fa "dfs-fa" DfsFaSkel DfsFaSkelBuilder,
-    gdq_distributed "gdq-distributed" GdqDistributedSkel GdqDistributedSkelBuilder,
+    gr3 "gr3" Sleepers::Paper | Sleepers::Turns, Gr3Skel Gr3SkelBuilder;
+    gr3_corrected "gr3" Sleepers::Corrected, Gr3CorrectedSkel Gr3CorrectedSkelBuilder;
+    vtrr "vtrr" Sleepers::Paper | Sleepers::Turns, VtrrSkel VtrrSkelBuilder;
+    vtrr_corrected "vtrr" Sleepers::Corrected, VtrrCorrectedSkel VtrrCorrectedSkelBuilder;
+    gdq "gdq" Sleepers::Paper | Sleepers::Turns, GdqSkel GdqSkelBuilder;
+    gdq_corrected "gdq" Sleepers::Corrected, GdqCorrectedSkel GdqCorrectedSkelBuilder;
+    wfq "wfq" Sleepers::Paper | Sleepers::Turns, WfqSkel WfqSkelBuilder;
+    wfq_corrected "wfq" Sleepers::Corrected, WfqCorrectedSkel WfqCorrectedSkelBuilder;
+    dfs_fa "dfs-fa" Sleepers::Paper | Sleepers::Turns, DfsFaSkel DfsFaSkelBuilder;
+    dfs_fa_corrected "dfs-fa" Sleepers::Corrected, DfsFaCorrectedSkel DfsFaCorrectedSkelBuilder;
+    gdq_distributed "gdq-distributed" Sleepers::Paper, GdqDistributedSkel GdqDistributedSkelBuilder;
 }
+
+const NAMES: &[&str] = &["gr3", "vtrr", "gdq", "wfq", "dfs-fa", "gdq-distributed"];
 
 /// Policies whose queues have locks of their own: the scheduler around them is `bpf/apart.bpf.c`.
 const APART: &[&str] = &["gdq-distributed"];

@@ -88,13 +88,14 @@ static bool is_idle_cgroup(struct cgroup *cgroup)
 /* --- telling tasks, with the lock held ------------------------------------------------------- */
 
 /* Tells the policy what a task counts for. */
-static void reweight(struct slot __arena *slot, u32 id, u32 weight)
+global_fn u32 reweight(u32 id, u32 weight)
 {
-	if (weight == slot->weight)
-		return;
-	slot->weight = weight;
+	if (weight == slots[id].weight)
+		return 0;
+	slots[id].weight = weight;
 	record(EVENT_WEIGHT, id, 0, weight, 0);
 	turns_set_weight(id, weight);
+	return 0;
 }
 
 /* Tells the policy what a task counts for now. */
@@ -105,7 +106,7 @@ static __always_inline void tell(u32 id)
 	u32 counts = group_weight(id, slot->bound.counts);
 
 	bound_set_counts(&slot->bound, counts, BOUND->competing ? group_plain_weight(id) : counts);
-	reweight(slot, id, bound_weight(&slot->bound, slot->weight));
+	reweight(id, bound_weight(&slot->bound, slot->weight));
 }
 
 /* A task is runnable in the tree. */

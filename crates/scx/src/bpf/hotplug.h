@@ -158,10 +158,8 @@ static __always_inline void wake_all(void)
 			break;
 		slot = &slots[id];
 		add_again(slot, id);
-		if (!slot->aside) {
-			record(EVENT_WAKE, id, 0, 0, 0);
-			turns_wake(id);
-		}
+		if (!slot->aside)
+			wake_turn(id);
 		id = slot->newer;
 	}
 }

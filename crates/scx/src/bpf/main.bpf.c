@@ -15,7 +15,8 @@
  * task, so that another cpu which takes that task meanwhile finds it bound to its cpu, and the
  * kernel ends the scheduler ("cannot move migration disabled").
  *
- * POLICY_HEADER names the policy's file; there is one object a policy.
+ * POLICY_HEADER names the policy's file; CORRECTS_TURNS is 1 for corrected turns, else 0. There is an object
+ * for each of both.
  */
 #include <scx/common.bpf.h>
 #include "intf.h"

@@ -130,21 +130,26 @@ static struct event __arena *events;
 
 static u64 now_ns(void);
 static u64 quantum_ns(void);
-static void policy_broken(u32 line);
+global_fn u32 policy_broken(u32 line);
 static void note_news(u32 id, u32 news);
 static bool crowd_is_awaited(void);
 u32 tell_news(u32 sleeper);
 static void turns_left(u32 id);
 static void turns_joined(u32 id);
 
-static bool uses_turns(void)
-{
-	return sleepers != SLEEPERS_PAPER;
-}
-
+/* Each object has one of the two rules: the kernel need not verify the other. */
 static bool corrects_turns(void)
 {
+#ifdef __bpf__
+	return CORRECTS_TURNS;
+#else
 	return sleepers == SLEEPERS_CORRECTED;
+#endif
+}
+
+static bool uses_turns(void)
+{
+	return corrects_turns() || sleepers != SLEEPERS_PAPER;
 }
 
 #include "mask.h"

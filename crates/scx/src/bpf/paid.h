@@ -99,6 +99,14 @@ static void paid_remove(struct slot __arena *slot)
 
 /* --- paying ---------------------------------------------------------------------------------- */
 
+/* The policy takes a task, which has its turn, to have used so much of it. */
+global_fn u32 charge(u32 id, u32 cpu, u64 charged_ns, u64 used_ns)
+{
+	record(EVENT_CHARGE, id, cpu, charged_ns, used_ns);
+	turns_charge(id, charged_ns);
+	return 0;
+}
+
 /* The policy has been asked for enough. */
 static void stand_aside(struct slot __arena *slot, u32 id)
 {
@@ -107,13 +115,20 @@ static void stand_aside(struct slot __arena *slot, u32 id)
 	turns_block(id);
 }
 
-static void rejoin(struct slot __arena *slot, u32 id)
+/* A task wakes for the policy alone. */
+global_fn u32 wake_turn(u32 id)
+{
+	record(EVENT_WAKE, id, 0, 0, 0);
+	turns_wake(id);
+	return 0;
+}
+
+static __always_inline void rejoin(struct slot __arena *slot, u32 id)
 {
 	if (!slot->aside)
 		return;
 	slot->aside = false;
-	record(EVENT_WAKE, id, 0, 0, 0);
-	turns_wake(id);
+	wake_turn(id);
 }
 
 /* A cpu that may run a task: the one that it was on, if it still may. */
@@ -133,7 +148,7 @@ static u32 some_cpu_of(const struct slot __arena *slot)
 }
 
 /* A task has its turn on a cpu where it must not run, or while it runs elsewhere. */
-global_fn u32 pay(u32 cpu, u32 id)
+static __always_inline void pay(u32 cpu, u32 id)
 {
 	struct slot __arena *slot = &slots[id];
 	u32 other = slot->state == TASK_RUNNING ? slot->cpu : some_cpu_of(slot);
@@ -142,36 +157,37 @@ global_fn u32 pay(u32 cpu, u32 id)
 	shared->stats.confined++;
 	slot->owed_ns -= slot->run_ns;
 	slot->paid_ns += slot->run_ns;
-	record(EVENT_CHARGE, id, cpu, slot->run_ns, 0);
-	turns_charge(id, slot->run_ns);
+	charge(id, cpu, slot->run_ns, 0);
 	if (slot->state == TASK_WAITING && !was_paid)
 		paid_append(slot, id);
 	if (slot->paid_ns >= PAID_QUANTA * quantum)
 		stand_aside(slot, id);
 	if (other != cpu && is_at_rest(other))
 		exchange_seats(cpu, other);
-	return 0;
 }
 
 /* --- idlers ---------------------------------------------------------------------------------- */
 
+global_fn u32 remove_idler(u32 id)
+{
+	slots[id].state = TASK_OUT;
+	record(EVENT_REMOVE, id, 0, 0, 0);
+	turns_remove(id);
+	shared->idlers--;
+	return 0;
+}
+
 /* The cpu that an idler stands for has something to do, or none is to stand for it. */
-global_fn u32 dismiss_idler(u32 cpu)
+static __always_inline void dismiss_idler(u32 cpu)
 {
 	u32 id = idler_of(cpu);
 	struct slot __arena *slot = &slots[id];
 
 	if (slot->state == TASK_OUT)
-		return 0;
-	if (slot->state == TASK_RUNNING) {
-		record(EVENT_CHARGE, id, cpu, quantum, shared->now_ns - slot->since_ns);
-		turns_charge(id, quantum);
-	}
-	slot->state = TASK_OUT;
-	record(EVENT_REMOVE, id, 0, 0, 0);
-	turns_remove(id);
-	shared->idlers--;
-	return 0;
+		return;
+	if (slot->state == TASK_RUNNING)
+		charge(id, cpu, quantum, shared->now_ns - slot->since_ns);
+	remove_idler(id);
 }
 
 global_fn u32 send_idler(u32 cpu)
@@ -181,8 +197,7 @@ global_fn u32 send_idler(u32 cpu)
 	slots[id].state = TASK_WAITING;
 	record(EVENT_ADD, id, 0, IDLER_WEIGHT, 0);
 	turns_add(id, IDLER_WEIGHT);
-	record(EVENT_WAKE, id, 0, 0, 0);
-	turns_wake(id);
+	wake_turn(id);
 	shared->idlers++;
 	return 0;
 }

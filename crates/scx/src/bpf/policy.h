@@ -60,7 +60,7 @@
  *   - Members are copied one by one: a copied struct becomes a memcpy, which loses the address
  *     space.
  *
- * A new policy: policies/NAME.h, NAME in build.rs, a line in src/policies.rs.
+ * A new policy: policies/NAME.h, NAME in build.rs, two lines in src/policies.rs.
  */
 #ifndef PRORATA_POLICY_H
 #define PRORATA_POLICY_H

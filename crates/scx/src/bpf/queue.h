@@ -37,9 +37,10 @@ static u64 quantum_ns(void)
 	return quantum;
 }
 
-static void policy_broken(u32 line)
+u32 policy_broken(u32 line)
 {
 	scx_bpf_error("the policy's invariant in line %u does not hold", line);
+	return 0;
 }
 
 /* --- the list of waiting tasks by age ------------------------------------------------------- */
@@ -175,8 +176,7 @@ static void overdraw(struct slot __arena *slot, u32 id, u32 cpu)
 {
 	shared->stats.overdrafts++;
 	slot->cpu = cpu;
-	record(EVENT_CHARGE, id, cpu, slot->run_ns, 0);
-	turns_charge(id, slot->run_ns);
+	charge(id, cpu, slot->run_ns, 0);
 }
 
 /* A waiting task runs on a cpu from now on. */

@@ -12,13 +12,14 @@
 
 #ifdef __bpf__
 /* A loop, since a memset would lose the address space. */
-static __always_inline void zero_out(void __arena *memory, u32 bytes)
+global_fn u32 zero_out(void __arena *memory __arg_arena, u32 bytes)
 {
 	u64 __arena *words = memory;
 	u32 i;
 
 	bpf_for(i, 0, (bytes + 7) / 8)
 		words[i] = 0;
+	return 0;
 }
 #else
 #include <string.h>

@@ -34,29 +34,46 @@ static __always_inline void slot_ends(u32 id)
 		release_slot(id);
 }
 
+global_fn u32 give_mask(u32 id, u32 mask)
+{
+	bound_set_mask(&slots[id].bound, mask, slots[id].state == TASK_WAITING);
+	return 0;
+}
+
+struct cpu_set {
+	u64 words[BOUND_WORDS];
+};
+
+/* A task may run on these cpus only. */
+global_fn u32 limit_to(u32 id, const struct cpu_set *cpus __arg_nonnull)
+{
+	u64 some = unknown_zero(shared->now_ns);
+	u32 i;
+
+	bpf_for(i, 0, BOUND_WORDS) {
+		u64 word = cpus->words[i & (BOUND_WORDS - 1)] & MASK(0)->cpus[i & (BOUND_WORDS - 1)];
+
+		bound->wanted[i & (BOUND_WORDS - 1)] = word;
+		some |= word;
+	}
+	return give_mask(id, some ? bound_find() : 0);
+}
+
 /*
  * Notes which cpus a task may run on, whether or not it must stay on one for a moment. One that may run on
  * none but a cpu that is going may run nowhere until the kernel has found it another: whoever picks it sends
  * it home, where the kernel takes it.
  */
-static void note_mask(const struct task_struct *p, u32 id)
+static __noinline void note_mask(const struct task_struct *p, u32 id)
 {
-	struct slot __arena *slot = &slots[id];
-	u64 words[BOUND_WORDS] = {}, some = unknown_zero(shared->now_ns);
-	u32 mask = 0, i;
+	struct cpu_set cpus = {};
 
 	if (is_limited(p)) {
-		bpf_probe_read_kernel(words, sizeof(words), &p->cpus_mask);
-		bpf_for(i, 0, BOUND_WORDS) {
-			u64 word = words[i & (BOUND_WORDS - 1)] & MASK(0)->cpus[i & (BOUND_WORDS - 1)];
-
-			bound->wanted[i & (BOUND_WORDS - 1)] = word;
-			some |= word;
-		}
-		if (some)
-			mask = bound_find();
+		bpf_probe_read_kernel(&cpus, sizeof(cpus), &p->cpus_mask);
+		limit_to(id, &cpus);
+	} else {
+		give_mask(id, 0);
 	}
-	bound_set_mask(&slot->bound, mask, slot->state == TASK_WAITING);
 }
 
 #endif

@@ -30,6 +30,7 @@ typedef int64_t s64;
 #define __ulong(name, value) char name
 #define __type(name, type) __typeof__(type) *name
 #define __kptr
+#define __arg_nonnull
 #ifndef __always_inline
 #define __always_inline inline __attribute__((always_inline))
 #endif
