@@ -65,6 +65,23 @@ fn blocked_before_the_first_choice() {
     drive(fast, twin, 1, &[1023, 512], &events).unwrap();
 }
 
+/// A task leaves whose successor, of the same weight, counts from then on: what its group has beside whole
+/// quanta since a weight changed is kept.
+#[test]
+fn a_group_whose_weight_stays_keeps_its_work() {
+    let setup = Setup::new(1, QUANTUM_NS);
+    let (fast, twin) = (Gr3::new(&setup), Twin::new(1, Rescale::Own, false));
+    let weights = [1, 15, 1, 1, 1, 1, 1, 662, 1, 1];
+    #[rustfmt::skip]
+    let events = [
+        (0, 1, 1), (2, 2, 1), (6, 0, 1), (3, 5, 5), (0, 7, 1), (3, 4, 4), (0, 5, 1), (5, 0, 1),
+        (5, 0, 1), (0, 3, 1), (0, 5, 1), (0, 6, 1), (3, 3, 17), (4, 6, 1), (6, 0, 1), (6, 0, 1),
+        (0, 8, 1), (3, 5, 4), (0, 8, 1), (6, 0, 1), (2, 4, 1), (6, 0, 1), (6, 0, 1), (0, 4, 1),
+        (4, 5, 1), (6, 0, 1), (6, 0, 1), (0, 1, 1), (0, 0, 1), (5, 0, 1),
+    ];
+    drive(fast, twin, 1, &weights, &events).unwrap();
+}
+
 /// Feeds both policies the same legal calls and compares what they pick.
 fn drive(
     mut fast: impl Policy,

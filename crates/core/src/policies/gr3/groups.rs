@@ -435,7 +435,7 @@ impl Groups {
         group.weigh(cap);
         let weight = group.weight;
         let stays = (place == 1 || previous.precedes(group)) && group.precedes(next);
-        if self.rules.rescale == Rescale::Neighbour && weight == old_weight {
+        if weight == old_weight {
             self.reslack(place);
         } else if stays {
             self.rescale(place, old_weight);

@@ -254,7 +254,7 @@ static __always_inline void rescale(u32 place, u64 old)
 	u64 base = (old ? old : STATE->total_weight) * STATE->unit;
 	u64 weight = group->weight * STATE->old_unit, scaled;
 
-	if (!STATE->fresh && base) {
+	if (!STATE->fresh && base && weight != old * STATE->unit) {
 		scaled = proportion(work, weight, base);
 		/* A remainder is below 2^64, so the lower halves of the products tell it. */
 		part = proportion(part, weight, base) + proportion(work * weight - scaled * base, 1 << 16, base);
