@@ -24,7 +24,8 @@
  * it runs there, for the policy, until the cpu has something to do.
  *
  * Known limits: a task that was paid for a run on credit (turns.h) gets it in its turn, not at once. A
- * cpu looks at PAID_LOOKS paid tasks.
+ * cpu looks at PAID_LOOKS paid tasks. Where masks change all the time, so that more turns are paid than cpus
+ * run, all tasks come to have PAID_QUANTA, which run by age: weights mean little then.
  */
 #ifndef PRORATA_PAID_H
 #define PRORATA_PAID_H
