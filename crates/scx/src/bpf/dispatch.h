@@ -192,6 +192,7 @@ static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
 	if (slots[CROWD].state == TASK_BLOCKED && crowd_retries(cpu))
 		crowd_wake(cpu);
 	id = awaited(cpu);
+	/* It sleeps where it was in transit, and has kicked us to look for another. */
 	if (id != NIL && slots[id].blocked_on) {
 		note_block(id);
 		return DECISION(VERB_AGAIN, NIL);
@@ -215,6 +216,7 @@ static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
 	if (id == NIL) {
 		decision = decide_next(cpu);
 	} else {
+		/* It may count as idle since it was told that the task it waited for sleeps. */
 		set_idle(cpu, false);
 		decision = DECISION(VERB_RUN, id);
 	}

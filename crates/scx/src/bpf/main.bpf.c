@@ -335,8 +335,9 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 		/* It has been picked meanwhile: who waits for it has to look for another. */
 		if (slots[id].state == TASK_RUNNING && slots[id].cpu != cpu)
 			scx_bpf_kick_cpu(slots[id].cpu, SCX_KICK_IDLE);
-	} else if (serves_everybody(p))
+	} else if (serves_everybody(p)) {
 		end_beside(id, cpu, scx_bpf_now(), run_time_ns(p));
+	}
 }
 
 bool BPF_STRUCT_OPS(prorata_yield, struct task_struct *from, struct task_struct *to)
