@@ -65,6 +65,8 @@ struct handed {
 static struct {
 	u64 now_ns, random, order;
 	u32 cpus, cpu, tasks, pids, handed_count;
+	/* Bit per cpu: the kernel is about to take it offline. */
+	u64 going;
 	struct cpumask online;
 	struct machine_task *current[CPUS];
 	bool kicked[CPUS];
@@ -133,6 +135,11 @@ bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask)
 bool bpf_cpumask_subset(const struct cpumask *part, const struct cpumask *whole)
 {
 	return !(part->words[0] & ~whole->words[0]);
+}
+
+bool machine_is_going(u32 cpu)
+{
+	return machine.going >> cpu & 1;
 }
 
 struct cpumask *scx_bpf_get_online_cpumask(void)
@@ -448,6 +455,7 @@ static void go_down(u32 cpu)
 		return;
 	act_on(ilog2(online));
 	machine.online.words[0] = online;
+	machine.going &= online;
 	prorata_cpu_offline(cpu);
 	machine.kicked[cpu] = false;
 	machine.current[cpu] = NULL;
@@ -493,6 +501,8 @@ static void step(void)
 	machine.now_ns += random_next(&machine.random) % (2 * quantum / machine.cpus);
 	switch (below(64)) {
 	case 0: is_up(cpu) ? go_down(cpu) : come_up(cpu); break;
+	/* Or stay. */
+	case 13: machine.going ^= machine.online.words[0] & 1ULL << cpu; break;
 	case 1: change_mask(task); break;
 	case 2: change_nice(task); break;
 	case 3:

@@ -27,6 +27,12 @@
 #include "apart_memory.h"
 #include POLICY_HEADER
 #include "ledger.h"
+
+static u64 debt_limit_ns(const struct slot __arena *slot)
+{
+	return DEBT_QUANTA * quantum;
+}
+
 #include "custody.h"
 #include "beside.h"
 #include "weight.h"

@@ -192,6 +192,22 @@ global_fn u32 settle_idlers(void)
 	return 0;
 }
 
+/* What a task is due in some time, of at most four seconds, but for what it is capped to. */
+static u64 due_within(const struct slot __arena *slot, u64 time_ns)
+{
+	u64 total = NODE(GROUP_ROOT)->competing << tree->scale, part;
+
+	part = ((u64)slot->weight * MASK(0)->count << 10) / (total | 1);
+	return part < 1 << 10 ? part * time_ns >> 10 : time_ns;
+}
+
+static u64 debt_limit_ns(const struct slot __arena *slot)
+{
+	u64 least_ns = DEBT_QUANTA * quantum, due_ns = due_within(slot, DEBT_LASTS_NS);
+
+	return due_ns > least_ns ? due_ns : least_ns;
+}
+
 /* Finds what cpus are worth where some are short. */
 static __always_inline void fill_cpus(void)
 {

@@ -23,14 +23,16 @@
  *
  * Known limits: in the root, and with `--groups off`, an estate is everybody's. A cgroup that owes all that
  * those below one child of the root may leaves the others what they and parents have. More than
- * ESTATE_QUANTA lapse, and as much of debts: who ended with them had run on for long while something else
- * kept the cpu.
+ * ESTATE_QUANTA lapse, and debts of more than ESTATE_OWED_QUANTA: who ended with them had run on for long
+ * while something else kept the cpu.
  */
 #ifndef PRORATA_ESTATE_H
 #define PRORATA_ESTATE_H
 
 /* The most that an estate holds. */
 #define ESTATE_QUANTA 8
+/* The most that who ended leave in debts. */
+#define ESTATE_OWED_QUANTA 64
 /* The most that all below a child of the root owe. */
 #define ESTATE_DEBT_QUANTA 4
 /* A new task has such a part of a quantum; what is less than half of that is not worth a run. */
@@ -101,7 +103,8 @@ global_fn u32 bequeath(u32 id)
 {
 	struct slot __arena *slot = &slots[id];
 	u32 n = tree->members[id].parent;
-	s64 left_ns, most_ns = ESTATE_QUANTA * quantum, estate_ns;
+	s64 most_ns = ESTATE_QUANTA * quantum, least_ns = -(s64)(ESTATE_OWED_QUANTA * quantum);
+	s64 left_ns, estate_ns;
 
 	if (!slot->known || slot->state != TASK_BLOCKED || n == NIL)
 		return 0;
@@ -111,8 +114,8 @@ global_fn u32 bequeath(u32 id)
 	slot->paid_ns = slot->owed_ns = 0;
 	if (estate_ns > most_ns)
 		estate_ns = most_ns;
-	if (estate_ns < -most_ns)
-		estate_ns = -most_ns;
+	if (estate_ns < least_ns)
+		estate_ns = least_ns;
 	group_change_estate(n, estate_ns - NODE(n)->estate_ns);
 	return 0;
 }

@@ -15,13 +15,17 @@
  * is not charged for, and may be its credit (turns.h). A debt of a whole run is an overdraft: the next
  * pick is over at once.
  *
- * Known limit: debts are kept to DEBT_QUANTA quanta, so that one long overrun (a cpu kept by the
- * hypervisor, say) cannot lock a task out.
+ * Known limit: a debt that would take a task longer than a second to pay (or DEBT_QUANTA quanta, if that is
+ * more) is cut to that, so that one long overrun, as of a cpu that the hypervisor keeps, cannot lock it out.
  */
 #ifndef PRORATA_LEDGER_H
 #define PRORATA_LEDGER_H
 
 #define DEBT_QUANTA 8
+#define DEBT_LASTS_NS 4000000000ULL
+
+/* The most that a task may owe; the includer's, who knows its share. */
+static u64 debt_limit_ns(const struct slot __arena *slot);
 
 /*
  * How long a task that blocks has run. The kernel brings sum_exec_runtime up to date before
@@ -45,14 +49,17 @@ static void ledger_grant(struct slot __arena *slot, u64 run_ns)
 static void ledger_settle(struct slot __arena *slot, u64 exec_ns)
 {
 	u64 used_ns = exec_ns - slot->exec_ns;
-	s64 floor_ns = -(s64)(DEBT_QUANTA * quantum);
 
 	slot->exec_ns = exec_ns;
 	slot->used_ns += used_ns;
 	slot->received_ns += used_ns;
 	slot->owed_ns -= used_ns;
-	if (slot->owed_ns < floor_ns)
-		slot->owed_ns = floor_ns;
+	if (slot->owed_ns < -(s64)(DEBT_QUANTA * quantum)) {
+		s64 floor_ns = -(s64)debt_limit_ns(slot);
+
+		if (slot->owed_ns < floor_ns)
+			slot->owed_ns = floor_ns;
+	}
 }
 
 /* Brings the ledger up to date. True if the task is owed time still. */

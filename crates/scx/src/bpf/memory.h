@@ -64,6 +64,8 @@ enum news {
 		u64 since_ns; \
 		/* Turns that it had where it could not run, and that it has not run yet (paid.h). */ \
 		u64 paid_ns; \
+		/* When the first of them was paid, nearly, and when the last was. */ \
+		u64 paid_at_ns, paid_last_ns; \
 		/* Neighbours in the list of waiting tasks that have such turns. */ \
 		u32 paid_next, paid_previous; \
 		/* Neighbours in the list of waiting tasks, by age; `newer` links free slots. */ \

@@ -136,21 +136,21 @@ static __always_inline bool is_going(u32 cpu)
 #else
 static bool is_going(u32 cpu)
 {
-	(void)cpu;
-	return false;
+	return machine_is_going(cpu);
 }
 #endif
 
 /*
  * A cpu that goes decides nothing from early on. ops.cpu_offline comes later: when cpusets have been changed,
  * for which the kernel waits for processes that may want a cpu themselves, and may be bound to that one.
+ * The one that decides is in use for that long.
  */
-global_fn u32 note_going_cpus(void)
+global_fn u32 note_going_cpus(u32 decides)
 {
 	u32 cpu;
 
 	bpf_for(cpu, 0, cpus_end) {
-		if (is_online(cpu) && is_going(cpu))
+		if (cpu != decides && is_online(cpu) && is_going(cpu))
 			note_cpu(cpu, false);
 	}
 	return 0;
@@ -162,7 +162,7 @@ static __always_inline void note_cpus(u32 cpu)
 	if (!is_online(cpu))
 		note_cpu(cpu, true);
 	if (shared->stats.picks % LOOKS_AT_CPUS == 0)
-		note_going_cpus();
+		note_going_cpus(cpu);
 }
 
 /*

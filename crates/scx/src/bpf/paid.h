@@ -12,8 +12,9 @@
  *
  * A cpu runs turns that were paid, in the order in which they were, before it asks for another. Since no
  * task counts for more than its cpus can give (bound.h), tasks are not paid more than these run, but for
- * what the policy is off by, and what changes. A task with PAID_QUANTA leaves the policy's queue until it
- * has run some.
+ * what the policy is off by, and what changes. A task that was paid enough leaves the policy's queue until
+ * it has run some. Where masks change all the time all of them come to that: so what is enough goes by
+ * weight, and with it what they run then.
  *
  * Seats. Policies keep a task for the cpu that ran it until that asks again, and a cpu that runs paid
  * turns does not ask. So what the policy takes for a cpu is a seat: when a cpu picks a task that it must
@@ -24,15 +25,19 @@
  * it runs there, for the policy, until the cpu has something to do.
  *
  * Known limits: a task that was paid for a run on credit (turns.h) gets it in its turn, not at once. A
- * cpu looks at PAID_LOOKS paid tasks. Where masks change all the time, so that more turns are paid than cpus
- * run, all tasks come to have PAID_QUANTA, which run by age: weights mean little then.
+ * cpu looks at PAID_LOOKS paid tasks.
  */
 #ifndef PRORATA_PAID_H
 #define PRORATA_PAID_H
 
-#define PAID_QUANTA 6
+/* Enough is this many quanta for a task that is due a cpu, such a part of it for others, … */
+#define PAID_QUANTA 10
+/* … but no less than this. */
+#define PAID_QUANTA_LEAST 2
 #define PAID_LOOKS 256
 #define IDLER_WEIGHT (POLICY_WEIGHT_MAX / 2)
+
+static u64 due_within(const struct slot __arena *slot, u64 time_ns);
 
 static u32 seat_of(u32 cpu)
 {
@@ -100,6 +105,19 @@ static void paid_remove(struct slot __arena *slot)
 
 /* --- paying ---------------------------------------------------------------------------------- */
 
+/* Turns that it was paid pay a task's debts first. */
+static __always_inline void pay_debt(struct slot __arena *slot)
+{
+	u64 part_ns = -slot->owed_ns;
+
+	if (slot->owed_ns >= 0 || !slot->paid_ns)
+		return;
+	if (part_ns > slot->paid_ns)
+		part_ns = slot->paid_ns;
+	slot->paid_ns -= part_ns;
+	slot->owed_ns += part_ns;
+}
+
 /* The policy takes a task, which has its turn, to have used so much of it. */
 global_fn u32 charge(u32 id, u32 cpu, u64 charged_ns, u64 used_ns)
 {
@@ -148,6 +166,20 @@ static u32 some_cpu_of(const struct slot __arena *slot)
 	return slot->home;
 }
 
+static bool is_paid_enough(const struct slot __arena *slot)
+{
+	return slot->paid_ns >= PAID_QUANTA_LEAST * quantum &&
+	       slot->paid_ns >= due_within(slot, PAID_QUANTA * quantum);
+}
+
+/* When the next of a task's turns was paid, as the one before begins: as if they had been evenly. */
+static __always_inline void next_was_paid(struct slot __arena *slot)
+{
+	u64 left = slot->paid_ns / quantum;
+
+	slot->paid_at_ns += (slot->paid_last_ns - slot->paid_at_ns) / (left ? left : 1);
+}
+
 /* A task has its turn on a cpu where it must not run, or while it runs elsewhere. */
 static __always_inline void pay(u32 cpu, u32 id)
 {
@@ -158,10 +190,14 @@ static __always_inline void pay(u32 cpu, u32 id)
 	shared->stats.confined++;
 	slot->owed_ns -= slot->run_ns;
 	slot->paid_ns += slot->run_ns;
+	slot->paid_last_ns = shared->now_ns;
+	if (!was_paid)
+		slot->paid_at_ns = shared->now_ns;
 	charge(id, cpu, slot->run_ns, 0);
-	if (slot->state == TASK_WAITING && !was_paid)
+	pay_debt(slot);
+	if (slot->state == TASK_WAITING && !was_paid && slot->paid_ns)
 		paid_append(slot, id);
-	if (slot->paid_ns >= PAID_QUANTA * quantum)
+	if (is_paid_enough(slot))
 		stand_aside(slot, id);
 	if (other != cpu && is_at_rest(other))
 		exchange_seats(cpu, other);

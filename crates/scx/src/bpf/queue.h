@@ -49,6 +49,7 @@ static void age_append(struct slot __arena *slot, u32 id)
 {
 	slot->since_ns = shared->now_ns;
 	MASK(slot->bound.mask)->waiting++;
+	pay_debt(slot);
 	if (slot->paid_ns)
 		paid_append(slot, id);
 	slot->newer = NIL;
@@ -157,6 +158,8 @@ global_fn u32 end_quantum(u32 id, u32 cut_short)
 	if (slot->runs_paid) {
 		end_paid(slot, id, cut_short);
 		age_append(slot, id);
+		if (!slot->paid_ns)
+			rejoin(slot, id);
 		return 0;
 	}
 	charged_ns = ledger_used(slot, cut_short);
@@ -221,13 +224,13 @@ global_fn u32 pick(u32 cpu, u32 debtors_too)
 	}
 	slot = &slots[id];
 	ledger_grant(slot, turns_run_ns(id));
+	if (slot->state == TASK_WAITING && slot->owed_ns <= 0 && !debtors_too) {
+		overdraw(slot, id, cpu);
+		return OVERDRAWN;
+	}
 	if (slot->state == TASK_RUNNING || !bound_belongs(slot->bound.mask, cpu)) {
 		pay(cpu, id);
 		return ELSEWHERE;
-	}
-	if (slot->owed_ns <= 0 && !debtors_too) {
-		overdraw(slot, id, cpu);
-		return OVERDRAWN;
 	}
 	start(slot, id, cpu);
 	return id;
@@ -267,25 +270,37 @@ static __always_inline void end_away(struct slot __arena *slot)
 	shared->cpu[slot->away_on].away--;
 }
 
-/* A waiting task runs a turn that it has had. False if its debts take that. */
-static __always_inline bool start_paid(struct slot __arena *slot, u32 id, u32 cpu)
+/* A waiting task runs a turn that it has had. */
+static __always_inline void start_paid(u32 id, u32 cpu)
 {
+	struct slot __arena *slot = &slots[id];
 	u64 run_ns = slot->paid_ns < quantum ? slot->paid_ns : quantum;
 
 	ledger_grant(slot, run_ns);
 	rejoin(slot, id);
-	if (slot->owed_ns > 0) {
-		start(slot, id, cpu);
-		slot->paid_ns -= run_ns;
-		slot->runs_paid = true;
-		shared->runs_paid++;
-		return true;
-	}
-	shared->stats.overdrafts++;
+	start(slot, id, cpu);
 	slot->paid_ns -= run_ns;
-	if (!slot->paid_ns)
-		paid_remove(slot);
-	return false;
+	slot->runs_paid = true;
+	shared->runs_paid++;
+	next_was_paid(slot);
+}
+
+/* Who is to run such a turn here; NIL if there is nobody. */
+static __always_inline u32 next_paid(u32 cpu)
+{
+	u32 id = shared->paid.first, first = NIL + unknown_zero(cpu), i;
+	u64 first_ns = ~unknown_zero(cpu);
+
+	bpf_for(i, 0, PAID_LOOKS) {
+		if (id == NIL)
+			break;
+		if (slots[id].paid_at_ns < first_ns && bound_belongs(slots[id].bound.mask, cpu)) {
+			first_ns = slots[id].paid_at_ns;
+			first = id;
+		}
+		id = slots[id].paid_next;
+	}
+	return first;
 }
 
 /*
@@ -294,25 +309,16 @@ static __always_inline bool start_paid(struct slot __arena *slot, u32 id, u32 cp
  */
 global_fn u32 pick_paid(u32 cpu, u32 previous)
 {
-	u32 id = shared->paid.first, i;
+	u32 id = previous;
 
-	if (previous != NIL && slots[previous].state == TASK_WAITING &&
-	    bound_fills_cpu(&slots[previous].bound) && bound_belongs(slots[previous].bound.mask, cpu)) {
-		if (!slots[previous].paid_ns || !start_paid(&slots[previous], previous, cpu))
-			return NIL;
-		return previous;
-	}
-	bpf_for(i, 0, PAID_LOOKS) {
-		u32 next;
-
-		if (id == NIL)
-			break;
-		next = slots[id].paid_next;
-		if (bound_belongs(slots[id].bound.mask, cpu) && start_paid(&slots[id], id, cpu))
-			return id;
-		id = next;
-	}
-	return NIL;
+	if (previous == NIL || slots[previous].state != TASK_WAITING ||
+	    !bound_fills_cpu(&slots[previous].bound) || !bound_belongs(slots[previous].bound.mask, cpu))
+		id = next_paid(cpu);
+	else if (!slots[previous].paid_ns)
+		return NIL;
+	if (id != NIL)
+		start_paid(id, cpu);
+	return id;
 }
 
 /* A waiting task runs outside the policy for a quantum. */

@@ -164,6 +164,8 @@ void scx_bpf_dispatch_cancel(void);
 struct cpumask *scx_bpf_get_online_cpumask(void);
 bool bpf_cpumask_subset(const struct cpumask *part, const struct cpumask *whole);
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask);
+/* True if a cpu that is online is about to go. */
+bool machine_is_going(u32 cpu);
 #endif
 void machine_broken(const char *why, ...);
 /* Memory of maps and arenas: zero, and the same for the same map. */
@@ -187,6 +189,7 @@ void *machine_map(void *map, u64 entries, u64 bytes, u64 key);
 #ifndef MACHINE_HAS_MASKS
 #define scx_bpf_dispatch_cancel() machine_broken("no task is bound to cpus")
 #define scx_bpf_get_online_cpumask() NULL
+#define machine_is_going(cpu) ((void)(cpu), false)
 #define bpf_cpumask_subset(part, whole) ((void)(part), (void)(whole), true)
 #define bpf_cpumask_test_cpu(cpu, mask) ((void)(cpu), (void)(mask), true)
 #endif
