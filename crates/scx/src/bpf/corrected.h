@@ -623,6 +623,31 @@ turns_fn u32 corrected_pick(u32 cpu)
 	return corrected_decide(cpu, turn);
 }
 
+/*
+ * True if a task, which is ready, is the next on a cpu, whose task has just been charged: it and whose turn
+ * it is there are all who wait. (False may mean: perhaps.)
+ */
+turns_fn bool corrected_is_next(u32 cpu, u32 id)
+{
+	u32 held = turn_cpu(cpu)->held;
+
+	if (held == NIL || held == id || TURN(held)->cpu != NIL || TURNS->ready.first != id ||
+	    CORRECTED->runnable != CORRECTED->running + 2)
+		return false;
+	return now_ns() == ONLINE->now_ns && online_next_end() == NIL && !corrected_needs_cpu(id) &&
+	       corrected_goes_first(id, held);
+}
+
+/* As corrected_pick, then. */
+turns_fn u32 corrected_pick_ready(u32 cpu)
+{
+	u32 id = TURNS->ready.first;
+
+	corrected_prepare(cpu);
+	corrected_start_early(cpu, id);
+	return id;
+}
+
 turns_fn void corrected_charge(u32 id, u64 used_ns)
 {
 	u32 over;

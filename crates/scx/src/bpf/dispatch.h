@@ -44,7 +44,7 @@
  *   the kernel switches       a is in our custody; nobody has been asked
  *
  * a may run on for a moment, and even sleep before it is in our custody: what is told of it then is as ever.
- * Where another one than b may be the next, as with corrected turns, the cpu is kicked.
+ * Where another one than b may be the next, the cpu is kicked: with corrected turns, where others wait too.
  *
  * Inserting a task into the local queue of a cpu where it must not run aborts the scheduler. It
  * cannot happen: ops.enqueue looks at its cpus with its run queue locked, and ops.dispatch after it

@@ -176,8 +176,8 @@ static __always_inline bool stop_at_once(u32 cpu)
 	struct task_struct *p = bpf_get_current_task_btf();
 	u32 id = slot_of(p);
 
-	if (corrects_turns() || bpf_get_smp_processor_id() != cpu ||
-	    !(p->scx.flags & SCX_TASK_QUEUED) || is_reading(p) || !can_stop_at_once(cpu, id))
+	if (bpf_get_smp_processor_id() != cpu || !(p->scx.flags & SCX_TASK_QUEUED) ||
+	    is_reading(p) || !can_stop_at_once(cpu, id))
 		return false;
 	settle_previous(cpu, id, run_time_ns(p));
 	return true;

@@ -591,7 +591,9 @@ turns_fn bool turns_is_next(u32 cpu, u32 id)
 {
 	u32 held = turn_cpu(cpu)->held;
 
-	if (corrects_turns() || TURNS->ready.first != id)
+	if (corrects_turns())
+		return corrected_is_next(cpu, id);
+	if (TURNS->ready.first != id)
 		return false;
 	return TURNS->cpus == 1 ||
 	       (held != NIL && !turns_needs_cpu(held) && turns_entitled(cpu) == NIL);
@@ -600,6 +602,8 @@ turns_fn bool turns_is_next(u32 cpu, u32 id)
 /* As turns_pick, then. */
 turns_fn u32 turns_pick_ready(u32 cpu)
 {
+	if (corrects_turns())
+		return corrected_pick_ready(cpu);
 	turns_stopped(cpu);
 	return turns_start_on_credit(cpu, TURNS->ready.first);
 }
