@@ -33,6 +33,8 @@ impl Args {
         let mut run = Command::new("cargo");
         run.current_dir(shell::workspace()).args([
             "test",
+            "--profile",
+            "campaign",
             "-p",
             "prorata",
             "--test",

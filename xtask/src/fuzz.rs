@@ -101,7 +101,8 @@ impl Args {
 impl Program {
     fn cargo_test(&self) -> Command {
         let mut run = Command::new("cargo");
-        run.current_dir(shell::workspace()).arg("test").args(self.arguments);
+        run.current_dir(shell::workspace()).args(["test", "--profile", "campaign"]);
+        run.args(self.arguments);
         run
     }
 

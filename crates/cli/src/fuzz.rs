@@ -1,7 +1,9 @@
 //! What only the command line reads, fed with garbage: recordings of the kernel's scheduler, weights, lists
 //! of cpus, whole command lines. Nothing may panic or hang. `cargo xtask fuzz` does so for minutes.
 
-use clap::Parser;
+use std::cell::RefCell;
+
+use clap::{CommandFactory, FromArgMatches};
 
 #[path = "../../sim/tests/fuzz/mutator.rs"]
 mod mutator;
@@ -52,10 +54,16 @@ const RECORDINGS: &[&str] = &[
      4198000000 told 0 69 67108865 0 12 s:19\n4198000000 settle 0 - 0 0 0 s:20\n",
 ];
 
+thread_local! {
+    /// To build it takes longer than to parse with it.
+    static COMMAND: RefCell<clap::Command> = RefCell::new(Cli::command());
+}
+
 /// As a shell would hand it over, without quotes.
 fn read_arguments(text: &str, _seed: u64) {
     let words = std::iter::once("prorata").chain(text.split(' '));
-    let _ = Cli::try_parse_from(words);
+    let matches = COMMAND.with_borrow_mut(|command| command.try_get_matches_from_mut(words));
+    let _ = matches.and_then(|matches| Cli::from_arg_matches(&matches));
 }
 
 fn targets() -> Vec<Target<'static>> {

@@ -20,6 +20,8 @@ pub(super) struct Balancer {
     shortest_ns: Nanos,
     interval_ns: Nanos,
     last_ns: Nanos,
+    /// The tick at which a busy cpu looked last whether it is time.
+    tick: u64,
     /// How often it found an imbalance and no task that it could take.
     failures: u32,
 }
@@ -27,7 +29,7 @@ pub(super) struct Balancer {
 impl Balancer {
     pub(super) const fn new(cpus: usize) -> Balancer {
         let shortest_ns = cpus as Nanos * MILLISECOND_NS;
-        Balancer { shortest_ns, interval_ns: shortest_ns, last_ns: 0, failures: 0 }
+        Balancer { shortest_ns, interval_ns: shortest_ns, last_ns: 0, tick: 0, failures: 0 }
     }
 
     fn is_due(&self, tick_ns: Nanos, is_busy: bool, now_ns: Nanos) -> bool {
@@ -100,6 +102,10 @@ impl Linux {
 
     /// A busy cpu looks at a tick whether it has too little.
     pub(super) fn balance_busy(&mut self, cpu: CpuId, now_ns: Nanos) {
+        let tick = now_ns / self.tick_ns;
+        if core::mem::replace(&mut self.cpus[cpu].balancer.tick, tick) == tick {
+            return;
+        }
         if self.cpus[cpu].balancer.is_due(self.tick_ns, true, now_ns) {
             self.balance(cpu, Balancing::Busy, now_ns);
             self.cpus[cpu].balancer.last_ns = now_ns;
@@ -146,18 +152,11 @@ impl Linux {
         let about = &self.cpus[cpu];
         let (tasks, busy, runnable) =
             (about.tasks.len() as u64, about.busy.get(), about.runnable.get());
-        let exceeds = |average: u64| average * IMBALANCE_PERCENT > CAPACITY * 100;
-        let class = if tasks > 1 && (exceeds(busy) || exceeds(runnable)) {
-            Class::Overloaded
-        } else if tasks == 0 || !(exceeds(busy) || exceeds(runnable)) {
-            Class::HasSpare
-        } else {
-            Class::FullyBusy
-        };
-        Statistics { cpu, class, tasks, load }
+        Statistics { cpu, class: class(tasks, busy, runnable), tasks, load }
     }
 
-    /// `sched_balance_find_src_group` and `calculate_imbalance`, where every group is a cpu.
+    /// `sched_balance_find_src_group`, `calculate_imbalance` and `sched_balance_find_src_rq`, where every
+    /// group is a cpu.
     fn find_busiest(
         &mut self,
         cpu: CpuId,
@@ -176,7 +175,7 @@ impl Linux {
         }
         let busiest = busiest?;
         let imbalance = imbalance(&local, &busiest, all_load / cpus as u64, kind)?;
-        Some((busiest.cpu, imbalance))
+        busiest.can_give(imbalance).then_some((busiest.cpu, imbalance))
     }
 
     /// `detach_tasks`: takes from `busiest` who waits there, longest first. Returns true if somebody came.
@@ -196,8 +195,8 @@ impl Linux {
                 break;
             }
             let task = self.cpus[busiest].tasks[0];
-            let rest = match self.can_migrate(task, failures, now_ns) {
-                true => self.after(task, left, failures),
+            let rest = match self.can_migrate(task, cpu, failures, now_ns) {
+                true => self.after(task, left, failures, now_ns),
                 false => None,
             };
             let Some(rest) = rest else {
@@ -215,28 +214,51 @@ impl Linux {
     }
 
     /// What is left of an imbalance when `task` moves, if it may.
-    fn after(&mut self, task: TaskId, left: Imbalance, failures: u32) -> Option<Imbalance> {
+    fn after(
+        &mut self,
+        task: TaskId,
+        left: Imbalance,
+        failures: u32,
+        now_ns: Nanos,
+    ) -> Option<Imbalance> {
         match left {
             Imbalance::Tasks(tasks) => Some(Imbalance::Tasks(tasks - 1)),
             Imbalance::Load(left) => {
-                let load = self.load_on_cpu(task).max(1);
+                let load = self.load_on_cpu(task, now_ns).max(1);
                 let is_small = load >> failures.min(63) <= left;
                 is_small.then(|| Imbalance::Load(left.saturating_sub(load)))
             }
         }
     }
 
-    /// `can_migrate_task`.
-    fn can_migrate(&self, task: TaskId, failures: u32, now_ns: Nanos) -> bool {
+    /// `can_migrate_task`: at first only who is eligible, unless nobody stands where it would.
+    fn can_migrate(&self, task: TaskId, cpu: CpuId, failures: u32, now_ns: Nanos) -> bool {
         let known = self.task(task);
+        if failures == 0 && self.competes_on(task, cpu) && !self.is_eligible(task) {
+            return false;
+        }
         let is_hot = known.has_run && now_ns - known.ran_until_ns < MIGRATION_COST_NS;
         self.cpus[known.cpu].current != Some(task) && (!is_hot || failures > NICE_TRIES)
     }
 
     fn migrate(&mut self, task: TaskId, cpu: CpuId, now_ns: Nanos) {
         self.dequeue(task, now_ns);
+        self.leave_load(task, now_ns);
         self.move_load(task, cpu, now_ns);
         self.enqueue(task, cpu, now_ns);
+    }
+}
+
+/// `group_classify`, of averages.
+fn class(tasks: u64, busy: u64, runnable: u64) -> Class {
+    let is_busy = busy * IMBALANCE_PERCENT > CAPACITY * 100;
+    let is_crowded = runnable * 100 > CAPACITY * IMBALANCE_PERCENT;
+    if tasks > 1 && (is_busy || is_crowded) {
+        Class::Overloaded
+    } else if tasks == 0 || !(is_busy || is_crowded) {
+        Class::HasSpare
+    } else {
+        Class::FullyBusy
     }
 }
 
@@ -251,6 +273,11 @@ impl Statistics {
             },
             unequal => unequal.is_gt(),
         }
+    }
+
+    /// `sched_balance_find_src_rq`: a load that is too large stays where it is alone.
+    fn can_give(&self, imbalance: Imbalance) -> bool {
+        !matches!(imbalance, Imbalance::Load(load) if self.tasks == 1 && self.load > load)
     }
 }
 
@@ -277,11 +304,13 @@ fn imbalance(
         let tasks = if is_idle { busiest.tasks.saturating_sub(local.tasks) / 2 } else { 0 };
         return (tasks > 0).then_some(Imbalance::Tasks(tasks));
     }
-    if local.load >= busiest.load || local.load >= mean {
+    // That of others than overloaded ones is not counted.
+    let busiest_load = if busiest.class == Class::Overloaded { busiest.load } else { 0 };
+    if local.load >= busiest_load || local.load >= mean {
         return None;
     }
     // Where the busiest, which has most tasks, has less load than the mean, Linux's difference wraps around.
-    let above = busiest.load.checked_sub(mean).unwrap_or(u64::MAX);
+    let above = busiest_load.checked_sub(mean).unwrap_or(u64::MAX);
     let load = above.min(mean - local.load);
     (load > 0).then_some(Imbalance::Load(load))
 }

@@ -50,6 +50,8 @@ struct Local {
     told_load: u64,
     told_runnable: u64,
     told_at_ns: Nanos,
+    /// What it added to the load of the cpu at this tick.
+    known_load: (u64, u64),
 }
 
 impl Linux {
@@ -69,6 +71,7 @@ impl Linux {
             told_load: 0,
             told_runnable: 0,
             told_at_ns: 0,
+            known_load: (u64::MAX, 0),
         };
         Group { parent, weight, on: alloc::vec![local; self.cpus.len()], load: 0, runnable: 0 }
     }
@@ -109,6 +112,15 @@ impl Linux {
 
     pub(super) fn queue_of(&self, task: TaskId) -> &Queue {
         &self.local(self.home(task), self.task(task).cpu).queue
+    }
+
+    /// Somebody stands where `task` would on `cpu` (`task_is_ineligible_on_dst_cpu`).
+    pub(super) fn competes_on(&self, task: TaskId, cpu: CpuId) -> bool {
+        self.local(self.home(task), cpu).queue.len() > 0
+    }
+
+    pub(super) fn is_eligible(&self, task: TaskId) -> bool {
+        !self.queue_of(task).is_ahead(Member::Task(task))
     }
 
     /// A task that is delayed stands in its queue, and counts for nothing else.
@@ -263,6 +275,13 @@ impl Linux {
         self.tell_path(group, cpu, now_ns);
     }
 
+    /// Another cpu's balancing takes it: its groups' shares there are known at once (`dequeue_entity`).
+    pub(super) fn leave_load(&mut self, task: TaskId, now_ns: Nanos) {
+        self.detach_load(task, now_ns);
+        let super::Task { cpu, group, .. } = *self.task(task);
+        self.update_shares(group, cpu, now_ns);
+    }
+
     /// The averages of `task`, which stands in no queue, and of its groups, up to now.
     fn observe_path(&mut self, task: TaskId, now_ns: Nanos) {
         let (cpu, mut at) = (self.task(task).cpu, Some(self.task(task).group));
@@ -318,14 +337,28 @@ impl Linux {
     }
 
     /// What `task` adds to the load of its cpu (`task_h_load`).
-    pub(super) fn load_on_cpu(&self, task: TaskId) -> u64 {
-        let known = self.task(task);
-        let (mut load, mut at) = (known.load.get(), known.group);
-        while let Some(parent) = self.group(at).parent {
-            let all = self.load_of(at, known.cpu);
-            load = mul_div(load, self.load_in_parent(at, known.cpu), all.max(1));
-            at = parent;
+    pub(super) fn load_on_cpu(&mut self, task: TaskId, now_ns: Nanos) -> u64 {
+        let super::Task { load, group, cpu, .. } = *self.task(task);
+        let all = self.known_load(group, cpu, now_ns / self.tick_ns);
+        mul_div(load.get(), all, self.load_of(group, cpu) + 1)
+    }
+
+    /// What `group` adds to the load of `cpu`, as it was when that was first asked since the last `tick`
+    /// (`update_cfs_rq_h_load`): of tasks that leave together each counts for more than the one before.
+    fn known_load(&mut self, group: usize, cpu: CpuId, tick: u64) -> u64 {
+        if let (at, load) = self.local(group, cpu).known_load
+            && at == tick
+        {
+            return load;
         }
+        let load = match self.group(group).parent {
+            None => self.load_of(group, cpu),
+            Some(parent) => {
+                let above = self.known_load(parent, cpu, tick);
+                mul_div(above, self.load_in_parent(group, cpu), self.load_of(parent, cpu) + 1)
+            }
+        };
+        self.local_mut(group, cpu).known_load = (tick, load);
         load
     }
 
@@ -342,7 +375,20 @@ impl Linux {
         weight
     }
 
-    /// At a tick, and when it gets a cpu: the shares of the groups above `task`, and its own weight there.
+    /// When it gets a cpu: the load of the groups above `task`, and its own weight (`set_next_task_fair`).
+    pub(super) fn refresh_load(&mut self, task: TaskId, now_ns: Nanos) {
+        let (cpu, group) = (self.task(task).cpu, self.task(task).group);
+        self.observe_task(task, true, now_ns);
+        let mut at = Some(group);
+        while let Some(group) = at {
+            self.observe_group(group, cpu, now_ns);
+            at = self.group(group).parent;
+        }
+        self.tell_path(group, cpu, now_ns);
+        self.refresh_weight(task);
+    }
+
+    /// At a tick: the shares of the groups above `task`, and its own weight there (`task_tick_fair`).
     pub(super) fn refresh(&mut self, task: TaskId, now_ns: Nanos) {
         let (cpu, group) = (self.task(task).cpu, self.task(task).group);
         self.observe_task(task, true, now_ns);
@@ -422,9 +468,16 @@ impl Linux {
             local.entity.reweigh(shares);
             return;
         }
+        let runs = self.runs_within(group, cpu);
         let above = self.local_mut(parent, cpu);
         above.weight = above.weight - old + shares;
-        above.queue.reweigh(Member::Group(group), shares);
+        above.queue.reweigh_as(Member::Group(group), shares, runs);
+    }
+
+    /// The task that has `cpu` is in `group`, or below.
+    fn runs_within(&self, group: usize, cpu: CpuId) -> bool {
+        let current = self.cpus[cpu].current.filter(|&task| self.task(task).cpu == cpu);
+        current.is_some_and(|task| self.is_within(self.task(task).group, group))
     }
 
     /// `group` has another weight, on all cpus at once.
@@ -455,11 +508,12 @@ impl Linux {
             return;
         }
         let nested = self.cgroups == Cgroups::Nested;
+        let runs = self.cpus[cpu].current == Some(task);
         let local = self.local_mut(group, cpu);
         local.weight = local.weight - old + weight;
         local.task_weight = local.task_weight - old + weight;
         if nested {
-            local.queue.reweigh(Member::Task(task), weight);
+            local.queue.reweigh_as(Member::Task(task), weight, runs);
         }
         self.update_shares(group, cpu, now_ns);
         self.refresh_weight(task);

@@ -15,23 +15,30 @@
 //! *Bound*: none. With 7 equal hogs on 4 cpus one cpu has one of them and three have two; who is alone
 //! changes whenever the balancing fails often enough to take a task that is larger than the imbalance.
 //!
-//! *What is modelled.* Eligibility, virtual deadlines, lag kept in sleep (`PLACE_LAG`), the first slice
-//! halved (`PLACE_DEADLINE_INITIAL`), the slice kept over a migration (`PLACE_REL_DEADLINE`), delayed dequeue
-//! of tasks (`DELAY_DEQUEUE`, `DELAY_ZERO`), slices that are not interrupted (`RUN_TO_PARITY`) but by who
-//! wakes when they are over; base slices of 0.7 ms · (1 + log₂ min(cpus, 8)) that end at a tick; PELT of
-//! load, of runnable tasks and of use; shares of cgroups from averages that are passed on once a
-//! millisecond; the classes of `sched_group`, imbalance of load and of tasks, what is too large or too hot
-//! to be moved until balancing has failed, intervals of balancing.
+//! *What is modelled* (names are those of fair.c). Eligibility, virtual deadlines, lag kept in sleep
+//! (`PLACE_LAG`), the first slice halved (`PLACE_DEADLINE_INITIAL`), the slice kept over a migration
+//! (`PLACE_REL_DEADLINE`), delayed dequeue of tasks (`DELAY_DEQUEUE`, `DELAY_ZERO`), slices that are not
+//! interrupted (`RUN_TO_PARITY`, `set_protect_slice`) but by who wakes when they are over; base slices of
+//! 0.7 ms · (1 + log₂ min(cpus, 8)) that end at a tick, or between ticks (`HRTICK`, which 7.3 has on x86-64:
+//! the option `hrtick=on`); the lag of a running group whose weight changes, which 6.18 distorts
+//! (`reweight_entity`); PELT of load, of runnable tasks and of use; shares of cgroups from averages that are
+//! told once a millisecond, renewed at ticks and as tasks come and go (`update_cfs_group`); the classes of
+//! `sched_group` (`group_classify`), imbalance of load and of tasks, what is ineligible, too large or too hot
+//! to be moved until balancing has failed (`can_migrate_task`), what a task adds to the load of its cpu as it
+//! was at the tick (`task_h_load`), intervals of balancing. At a tick each cpu balances and picks before the
+//! next one does.
 //!
 //! *What is not.* One domain for all cpus, which share a cache: no SMT, no NUMA, no capacities, no affinity,
-//! no energy model. A quantum is a tick: HZ=250 is one of 4 ms, with `quanta = "synchronised"`; 7.3's
-//! `HRTICK`, which ends a slice between ticks, is left out. Who wakes somebody is not known, so that nobody
-//! is pulled to the waker's cpu. Newidle balancing is never left out for its cost (`max_newidle_lb_cost`,
-//! `NI_RANDOM`). Groups are not delayed at dequeue, and the averages of a group are those of its tasks,
-//! without the lag of their propagation. No `cpu.max`, `cpu.idle`, autogroup, core scheduling, utilization
-//! clamping, custom slices (`PREEMPT_SHORT`), other classes, or kernel threads: on a real machine these
-//! disturb the balance now and then. Weights are 1 to 2^32 − 1 in 10 more bits, virtual time has 40 bits
-//! below the nanosecond and does not wrap.
+//! no energy model. A quantum is a tick: HZ=250 is one of 4 ms, with `quanta = "synchronised"`. A slice that
+//! would end between ticks does not if its task was alone when it began. Who wakes somebody is not known, so
+//! that nobody is pulled to the waker's cpu. Newidle balancing is never left out for its cost
+//! (`max_newidle_lb_cost`, `NI_RANDOM`). Groups are not delayed at dequeue, and the averages of a group are
+//! those of its tasks, without the lag of their propagation, or the rounding of `div_u64` by where in its
+//! period a sum is (`get_pelt_divider`), which makes 1,023 to 1,025 of a hog's 1,024. No `cpu.max`,
+//! `cpu.idle`, autogroup, core scheduling, utilization clamping, custom slices (`PREEMPT_SHORT`), or other
+//! classes. Loads are counted in 1,024ths of a task of weight 1, as Linux does of one of nice 0, and of
+//! a cgroup of 100. Weights are 1 to 2^32 − 1 in 10 more bits, virtual time has 40 bits below the nanosecond
+//! and does not wrap.
 //!
 //! *Cost*: O(N) to pick among the N tasks of a cpu (a scan, where Linux has a tree), O(groups) for the load
 //! of a cpu.
@@ -82,7 +89,11 @@ pub(super) const LINUX_7_3: Entry = Entry {
     name: "linux-7.3",
     title: "Linux 7.3 on several cpus (EEVDF in one queue a cpu, load balancing, cgroups)",
     paper: "kernel/sched/fair.c of Linux 7.3",
-    build: |setup, _| Ok(Box::new(Linux::new(setup, Cgroups::Flat))),
+    options: &[("hrtick", "off", "on: a slice ends between ticks, as on x86-64")],
+    build: |setup, options| {
+        let hrtick = options.choice("hrtick", &[("off", false), ("on", true)])?;
+        Ok(Box::new(Linux::new(setup, Cgroups::Flat).with_hrtick(hrtick)))
+    },
     ..LINUX_6_18
 };
 
@@ -129,6 +140,8 @@ struct Cpu {
     accounted_ns: Nanos,
     /// What is left of the slice that nobody interrupts.
     protected_ns: Nanos,
+    /// `current` runs for less than a tick.
+    run_ns: Option<Nanos>,
     /// Somebody woke here, and may run before `current` goes on.
     woken: Option<TaskId>,
     /// Runnable tasks, who ran last at the end.
@@ -143,6 +156,7 @@ struct Cpu {
 #[derive(Clone, Debug)]
 pub struct Linux {
     cgroups: Cgroups,
+    hrtick: bool,
     tick_ns: Nanos,
     slice_ns: Nanos,
     cpus: Vec<Cpu>,
@@ -162,6 +176,7 @@ impl Linux {
             running_since_ns: None,
             accounted_ns: 0,
             protected_ns: 0,
+            run_ns: None,
             woken: None,
             tasks: Vec::new(),
             busy: Average::default(),
@@ -170,6 +185,7 @@ impl Linux {
         };
         let mut linux = Linux {
             cgroups,
+            hrtick: false,
             tick_ns: setup.quantum_ns,
             slice_ns,
             cpus: alloc::vec![cpu; setup.cpus],
@@ -178,6 +194,12 @@ impl Linux {
         };
         linux.groups.push(Some(linux.new_group(ROOT, None, 1 << WEIGHT_SHIFT)));
         linux
+    }
+
+    /// With `HRTICK`, which ends slices between ticks: who drives it asks [`Policy::slice_ns`].
+    #[must_use]
+    pub fn with_hrtick(self, hrtick: bool) -> Linux {
+        Linux { hrtick, ..self }
     }
 
     fn task(&self, task: TaskId) -> &Task {
@@ -290,17 +312,22 @@ impl Linux {
 
     fn start(&mut self, cpu: CpuId, task: TaskId, now_ns: Nanos) {
         self.observe(cpu, now_ns);
-        let slice_ns = self.slice_ns;
+        let rest_ns = self.queue_of(task).rest_ns(Member::Task(task));
         let about = &mut self.cpus[cpu];
-        if about.current != Some(task) || about.protected_ns == 0 {
-            about.protected_ns = slice_ns;
+        // `set_protect_slice`: not of who is picked again.
+        if about.current != Some(task) {
+            about.protected_ns = rest_ns;
         }
+        // `hrtick_start_fair`: the slice ends between ticks, if somebody waits.
+        let to_tick_ns = self.tick_ns - now_ns % self.tick_ns;
+        let ends_first = self.hrtick && (1..to_tick_ns).contains(&about.protected_ns);
+        about.run_ns = (ends_first && about.tasks.len() > 1).then_some(about.protected_ns);
         (about.current, about.running_since_ns) = (Some(task), Some(now_ns));
         (about.accounted_ns, about.woken) = (0, None);
         about.tasks.retain(|&other| other != task);
         about.tasks.push(task);
         self.task_mut(task).has_run = true;
-        self.refresh(task, now_ns);
+        self.refresh_load(task, now_ns);
     }
 
     /// `task`, which was charged, does not go on.
@@ -391,6 +418,9 @@ impl Policy for Linux {
     }
 
     fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
+        if self.cpus[cpu].current.is_some() {
+            self.balance_busy(cpu, now_ns);
+        }
         let next = self.goes_on(cpu).or_else(|| self.pick_own(cpu, now_ns));
         if self.cpus[cpu].current != next {
             self.observe(cpu, now_ns);
@@ -413,7 +443,10 @@ impl Policy for Linux {
         about.protected_ns = about.protected_ns.saturating_sub(used_ns);
         self.task_mut(task).ran_until_ns = now_ns;
         self.refresh(task, now_ns);
-        self.balance_busy(cpu, now_ns);
+    }
+
+    fn slice_ns(&self, task: TaskId) -> Option<Nanos> {
+        self.cpus[self.task(task).cpu].run_ns
     }
 
     fn interrupt(&mut self, now_ns: Nanos) -> Option<CpuId> {

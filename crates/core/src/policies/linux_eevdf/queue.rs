@@ -99,6 +99,19 @@ impl Queue {
         self.entities.iter_mut().find(|entity| entity.member == member)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.entities.len()
+    }
+
+    /// How long `member` has to run until its slice is over, at least 1 ns.
+    pub(super) fn rest_ns(&self, member: Member) -> Nanos {
+        let rest = |entity: &Entity| {
+            let rest = (entity.deadline - entity.runtime) * i128::from(entity.weight);
+            Nanos::try_from((rest >> FRACTION) + 1).unwrap_or(1)
+        };
+        self.entity(member).map_or(self.slice_ns, rest)
+    }
+
     /// V, rounded down.
     fn mean(&self) -> i128 {
         self.zero + self.sum.div_euclid(self.weight.max(1))
@@ -190,6 +203,40 @@ impl Queue {
         if let Some(entity) = self.entity_mut(member) {
             entity.is_delayed = is_delayed;
         }
+    }
+
+    /// The same of who runs or not, as Linux does it before 7.0.
+    pub(super) fn reweigh_as(&mut self, member: Member, weight: u64, runs: bool) {
+        match runs {
+            true => self.reweigh_running(member, weight),
+            false => self.reweigh(member, weight),
+        }
+    }
+
+    /// The same of who runs, as Linux does it before 7.0 (`reweight_entity`, `place_entity`): it stays in the
+    /// mean at which it is placed, though with another weight, and among the others for whom its lag is made
+    /// larger, so that neither the mean nor its lag stays what it was.
+    fn reweigh_running(&mut self, member: Member, weight: u64) {
+        let Some(at) = self.entities.iter().position(|entity| entity.member == member) else {
+            return;
+        };
+        let lag = self.clamped(&self.entities[at], self.mean() - self.entities[at].runtime);
+        let mut entity = self.entities.remove(at);
+        self.discount(&entity);
+        let (runtime, others) = (entity.runtime, self.weight);
+        (entity.deadline, entity.runtime) = (entity.deadline - runtime, lag);
+        entity.reweigh(weight);
+        let (slice, lag) = (entity.deadline, entity.runtime);
+        entity.runtime = runtime;
+        self.count(&entity);
+        if others > 0 {
+            let moved = self.mean() - lag - lag * i128::from(weight) / self.weight;
+            self.discount(&entity);
+            entity.runtime = moved;
+            self.count(&entity);
+        }
+        entity.deadline = entity.runtime + slice;
+        self.entities.insert(at, entity);
     }
 
     /// Of those that are not ahead of the mean the one whose slice is over first.
