@@ -192,7 +192,7 @@ global_fn u32 settle_idlers(void)
 	return 0;
 }
 
-/* What a task is due in some time, of at most four seconds, but for what it is capped to. */
+/* What a task is due in some time, of at most DEBT_LASTS_NS, but for what it is capped to. */
 static u64 due_within(const struct slot __arena *slot, u64 time_ns)
 {
 	u64 total = NODE(GROUP_ROOT)->competing << tree->scale, part;
@@ -203,8 +203,12 @@ static u64 due_within(const struct slot __arena *slot, u64 time_ns)
 
 static u64 debt_limit_ns(const struct slot __arena *slot)
 {
-	u64 least_ns = DEBT_QUANTA * quantum, due_ns = due_within(slot, DEBT_LASTS_NS);
+	u64 least_ns = DEBT_QUANTA * quantum, due_ns;
 
+	/* The ideal knows of no longer ones (online.h). */
+	if (corrects_turns())
+		return least_ns;
+	due_ns = due_within(slot, DEBT_LASTS_NS);
 	return due_ns > least_ns ? due_ns : least_ns;
 }
 

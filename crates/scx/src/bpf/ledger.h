@@ -15,8 +15,8 @@
  * is not charged for, and may be its credit (turns.h). A debt of a whole run is an overdraft: the next
  * pick is over at once.
  *
- * Known limit: a debt that would take a task longer than a second to pay (or DEBT_QUANTA quanta, if that is
- * more) is cut to that, so that one long overrun, as of a cpu that the hypervisor keeps, cannot lock it out.
+ * Known limit: a debt of more than a task is due in DEBT_LASTS_NS (and of DEBT_QUANTA quanta at least) is cut
+ * to that, so that one long overrun, as of a cpu that the hypervisor keeps, cannot lock it out for longer.
  */
 #ifndef PRORATA_LEDGER_H
 #define PRORATA_LEDGER_H
