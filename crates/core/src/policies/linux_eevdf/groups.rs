@@ -9,8 +9,6 @@ use crate::policy::{CpuId, Nanos, TaskId};
 
 /// The root's index.
 pub(super) const ROOT: usize = 0;
-/// Weights have so many more binary digits than outside (`scale_load`).
-pub(super) const WEIGHT_SHIFT: u32 = 10;
 /// `MIN_SHARES`.
 const MIN_SHARES: u64 = 2;
 /// A cpu tells the others of its load at most so often.
@@ -233,8 +231,7 @@ impl Linux {
     /// The average load of `task` up to now, during which it was `queued` or not.
     fn observe_task(&mut self, task: TaskId, queued: bool, now_ns: Nanos) {
         let known = self.task_mut(task);
-        let runnable_weight = if queued { known.weight } else { 0 };
-        known.load.advance(runnable_weight, now_ns);
+        known.load.advance(u64::from(queued), now_ns);
         known.runnable_average.advance(if queued { CAPACITY } else { 0 }, now_ns);
     }
 
@@ -249,7 +246,13 @@ impl Linux {
     pub(super) fn attach_load(&mut self, task: TaskId, now_ns: Nanos) {
         debug_assert!(!self.task(task).attached);
         self.observe_path(task, now_ns);
-        let super::Task { cpu, group, load, runnable_average, .. } = *self.task(task);
+        let known = self.task_mut(task);
+        known.load.settle();
+        known.runnable_average.settle();
+        known.busy.settle();
+        let super::Task { cpu, group, load, runnable_average, busy, .. } = *self.task(task);
+        self.cpus[cpu].busy.add(busy.get());
+        self.cpus[cpu].runnable.add(runnable_average.get());
         self.local_mut(group, cpu).load.add(load.get());
         let mut at = Some(group);
         while let Some(group) = at {
@@ -265,7 +268,9 @@ impl Linux {
             return;
         }
         self.observe_path(task, now_ns);
-        let super::Task { cpu, group, load, runnable_average, .. } = *self.task(task);
+        let super::Task { cpu, group, load, runnable_average, busy, .. } = *self.task(task);
+        self.cpus[cpu].busy.subtract(busy.get());
+        self.cpus[cpu].runnable.subtract(runnable_average.get());
         self.local_mut(group, cpu).load.subtract(load.get());
         let mut at = Some(group);
         while let Some(group) = at {
@@ -286,6 +291,8 @@ impl Linux {
     fn observe_path(&mut self, task: TaskId, now_ns: Nanos) {
         let (cpu, mut at) = (self.task(task).cpu, Some(self.task(task).group));
         self.observe_task(task, false, now_ns);
+        self.observe(cpu, now_ns);
+        self.task_mut(task).busy.advance(0, now_ns);
         while let Some(group) = at {
             self.observe_group(group, cpu, now_ns);
             at = self.group(group).parent;
@@ -496,7 +503,7 @@ impl Linux {
         let before = self.task(task).load.get();
         let known = self.task_mut(task);
         known.weight = weight;
-        known.load.scale(weight, old);
+        known.load.reweigh(weight);
         let after = known.load.get();
         if attached {
             let load = &mut self.local_mut(group, cpu).load;

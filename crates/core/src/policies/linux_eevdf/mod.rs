@@ -4,13 +4,13 @@
 //! *How.* Every cpu has a run queue, and picks from it by EEVDF (`queue.rs`). A cgroup has a run queue on
 //! every cpu too, and what its tasks there weigh together decides which part of the cgroup's weight it has
 //! on that cpu (`calc_group_shares`, `groups.rs`). In 6.18 (`linux-6.18`) a group stands in its parent's
-//! queue with that weight, and a pick goes down from queue to queue. In 7.3 (`linux-7.3`) all tasks of a cpu
-//! stand in one queue, each with the product of the parts on its path for a weight, and a cgroup's
+//! queue with that weight, and a pick goes down from queue to queue. In 7.3 (`linux-7.3`) all tasks of a
+//! cpu stand in one queue, each with the product of the parts on its path for a weight, and a cgroup's
 //! weight is multiplied by the cpus that its tasks can use (`cgroup_mode` "concur").
 //!
-//! Tasks change cpus when they wake (to an idle cpu, if there is one), when a cpu runs out of tasks, and when
-//! a cpu finds at a tick, every so often, that another one has more load (`balance.rs`). Load is weight times
-//! the part of the last time in which a task was runnable (`average.rs`).
+//! Tasks change cpus when they wake (to an idle cpu, if there is one), when a cpu runs out of tasks, and
+//! when a cpu finds at a tick, every so often, that another one has more load (`balance.rs`). Load is
+//! weight times the part of the last time in which a task was runnable (`average.rs`).
 //!
 //! *Bound*: none. With 7 equal hogs on 4 cpus one cpu has one of them and three have two; who is alone
 //! changes whenever the balancing fails often enough to take a task that is larger than the imbalance.
@@ -19,26 +19,27 @@
 //! (`PLACE_LAG`), the first slice halved (`PLACE_DEADLINE_INITIAL`), the slice kept over a migration
 //! (`PLACE_REL_DEADLINE`), delayed dequeue of tasks (`DELAY_DEQUEUE`, `DELAY_ZERO`), slices that are not
 //! interrupted (`RUN_TO_PARITY`, `set_protect_slice`) but by who wakes when they are over; base slices of
-//! 0.7 ms · (1 + log₂ min(cpus, 8)) that end at a tick, or between ticks (`HRTICK`, which 7.3 has on x86-64:
-//! the option `hrtick=on`); the lag of a running group whose weight changes, which 6.18 distorts
-//! (`reweight_entity`); PELT of load, of runnable tasks and of use; shares of cgroups from averages that are
-//! told once a millisecond, renewed at ticks and as tasks come and go (`update_cfs_group`); the classes of
-//! `sched_group` (`group_classify`), imbalance of load and of tasks, what is ineligible, too large or too hot
-//! to be moved until balancing has failed (`can_migrate_task`), what a task adds to the load of its cpu as it
-//! was at the tick (`task_h_load`), intervals of balancing. At a tick each cpu balances and picks before the
-//! next one does.
+//! 0.7 ms · (1 + log₂ min(cpus, 8)) that end at a tick, or between ticks (`HRTICK`, which 7.3 has on
+//! x86-64: the option `hrtick=on`); the lag of a running group whose weight changes, which 6.18 distorts
+//! (`reweight_entity`); PELT of load, of runnable tasks and of use, with its roundings, and what of it
+//! moves with a task: a cpu that loses one of two seems to have spare capacity for a while, and takes none;
+//! shares of cgroups from averages that are told once a millisecond, renewed at ticks and as tasks come and
+//! go (`update_cfs_group`); the classes of `sched_group` (`group_classify`), imbalance of load and of
+//! tasks, what is ineligible, too large or too hot to be moved until balancing has failed
+//! (`can_migrate_task`), what a task adds to the load of its cpu as it was at the tick (`task_h_load`),
+//! intervals of balancing. At a tick each cpu balances and picks before the next one does.
 //!
-//! *What is not.* One domain for all cpus, which share a cache: no SMT, no NUMA, no capacities, no affinity,
-//! no energy model. A quantum is a tick: HZ=250 is one of 4 ms, with `quanta = "synchronised"`. A slice that
-//! would end between ticks does not if its task was alone when it began. Who wakes somebody is not known, so
-//! that nobody is pulled to the waker's cpu. Newidle balancing is never left out for its cost
+//! *What is not.* One domain for all cpus, which share a cache: no SMT, no NUMA, no capacities, no
+//! affinity, no energy model. A quantum is a tick: HZ=250 is one of 4 ms, with `quanta = "synchronised"`. A
+//! slice that would end between ticks does not if its task was alone when it began. Who wakes somebody is
+//! not known, so that nobody is pulled to the waker's cpu. Newidle balancing is never left out for its cost
 //! (`max_newidle_lb_cost`, `NI_RANDOM`). Groups are not delayed at dequeue, and the averages of a group are
-//! those of its tasks, without the lag of their propagation, or the rounding of `div_u64` by where in its
-//! period a sum is (`get_pelt_divider`), which makes 1,023 to 1,025 of a hog's 1,024. No `cpu.max`,
-//! `cpu.idle`, autogroup, core scheduling, utilization clamping, custom slices (`PREEMPT_SHORT`), or other
-//! classes. Loads are counted in 1,024ths of a task of weight 1, as Linux does of one of nice 0, and of
-//! a cgroup of 100. Weights are 1 to 2^32 − 1 in 10 more bits, virtual time has 40 bits below the nanosecond
-//! and does not wrap.
+//! those of its tasks, without the lag of their propagation. Who slept before is placed as if its use were
+//! not estimated (`UTIL_EST`). No `cpu.max`, `cpu.idle`, autogroup, core scheduling, utilization clamping,
+//! custom slices (`PREEMPT_SHORT`), or other classes. Loads are counted in 1,024ths of a task of nice 0,
+//! and of a cgroup of 100: of those of weight 1, or with the option `nice-0=1024` of those of weight 1,024,
+//! as `nice =` in a workload has them. Weights are 1 to 2^32 − 1, in 10 more bits if they are of the first
+//! kind; virtual time has 40 bits below the nanosecond and does not wrap.
 //!
 //! *Cost*: O(N) to pick among the N tasks of a cpu (a scan, where Linux has a tree), O(groups) for the load
 //! of a cpu.
@@ -58,7 +59,7 @@ mod queue;
 
 use average::Average;
 use balance::Balancer;
-use groups::{Group, ROOT, WEIGHT_SHIFT};
+use groups::{Group, ROOT};
 use queue::{Entity, Member};
 
 /// `sysctl_sched_base_slice` of one cpu.
@@ -71,6 +72,14 @@ const CAPACITY: u64 = 1 << 10;
 const BOUND: Bound = Bound::none("none: a run queue for each cpu");
 const COST: Cost = Cost { pick: "N", insert: "N", remove: "N" };
 
+/// Loads are counted in 1,024ths of a task of nice 0, and rounded.
+const NICE_0: (&str, &str, &str) = (
+    "nice-0",
+    "1",
+    "1024: what a task of nice 0 weighs, and a cgroup of 100, if weights are by nice",
+);
+const UNITS: [(&str, u64); 2] = [("1", CAPACITY), ("1024", 1)];
+
 pub(super) const LINUX_6_18: Entry = Entry {
     name: "linux-6.18",
     title: "Linux 6.18 on several cpus (EEVDF, load balancing, cgroups)",
@@ -81,18 +90,22 @@ pub(super) const LINUX_6_18: Entry = Entry {
     work_conserving: false,
     by_weight: false,
     payment: Payment::USE,
-    options: &[],
-    build: |setup, _| Ok(Box::new(Linux::new(setup, Cgroups::Nested))),
+    options: &[NICE_0],
+    build: |setup, options| {
+        let unit = options.choice(NICE_0.0, &UNITS)?;
+        Ok(Box::new(Linux::new(setup, Cgroups::Nested).with_unit(unit)))
+    },
 };
 
 pub(super) const LINUX_7_3: Entry = Entry {
     name: "linux-7.3",
     title: "Linux 7.3 on several cpus (EEVDF in one queue a cpu, load balancing, cgroups)",
     paper: "kernel/sched/fair.c of Linux 7.3",
-    options: &[("hrtick", "off", "on: a slice ends between ticks, as on x86-64")],
+    options: &[NICE_0, ("hrtick", "off", "on: a slice ends between ticks, as on x86-64")],
     build: |setup, options| {
+        let unit = options.choice(NICE_0.0, &UNITS)?;
         let hrtick = options.choice("hrtick", &[("off", false), ("on", true)])?;
-        Ok(Box::new(Linux::new(setup, Cgroups::Flat).with_hrtick(hrtick)))
+        Ok(Box::new(Linux::new(setup, Cgroups::Flat).with_unit(unit).with_hrtick(hrtick)))
     },
     ..LINUX_6_18
 };
@@ -114,8 +127,9 @@ struct Task {
     cpu: CpuId,
     /// Its weight times the part of the past in which it was runnable.
     load: Average,
-    /// That part of the past, of [`CAPACITY`].
+    /// That part of the past, of [`CAPACITY`]; and that in which it ran (`util_avg`).
     runnable_average: Average,
+    busy: Average,
     /// While it is in no queue.
     entity: Entity,
     /// It is in a queue, perhaps delayed.
@@ -146,7 +160,7 @@ struct Cpu {
     woken: Option<TaskId>,
     /// Runnable tasks, who ran last at the end.
     tasks: Vec<TaskId>,
-    /// Averages of being used and of runnable tasks.
+    /// Averages of being used and of runnable tasks, which change cpus with their part of them.
     busy: Average,
     runnable: Average,
     balancer: Balancer,
@@ -157,6 +171,8 @@ struct Cpu {
 pub struct Linux {
     cgroups: Cgroups,
     hrtick: bool,
+    /// What weights are multiplied by.
+    unit: u64,
     tick_ns: Nanos,
     slice_ns: Nanos,
     cpus: Vec<Cpu>,
@@ -186,13 +202,14 @@ impl Linux {
         let mut linux = Linux {
             cgroups,
             hrtick: false,
+            unit: CAPACITY,
             tick_ns: setup.quantum_ns,
             slice_ns,
             cpus: alloc::vec![cpu; setup.cpus],
             groups: Vec::new(),
             tasks: Vec::new(),
         };
-        linux.groups.push(Some(linux.new_group(ROOT, None, 1 << WEIGHT_SHIFT)));
+        linux.groups.push(Some(linux.new_group(ROOT, None, CAPACITY)));
         linux
     }
 
@@ -200,6 +217,14 @@ impl Linux {
     #[must_use]
     pub fn with_hrtick(self, hrtick: bool) -> Linux {
         Linux { hrtick, ..self }
+    }
+
+    fn with_unit(self, unit: u64) -> Linux {
+        Linux { unit, ..self }
+    }
+
+    fn scaled(&self, weight: Weight) -> u64 {
+        u64::from(weight.get()) * self.unit
     }
 
     fn task(&self, task: TaskId) -> &Task {
@@ -214,6 +239,9 @@ impl Linux {
     fn observe(&mut self, cpu: CpuId, now_ns: Nanos) {
         let cpu = &mut self.cpus[cpu];
         let used = if cpu.current.is_some() { CAPACITY } else { 0 };
+        if let Some(current) = cpu.current {
+            self.tasks[current.index()].busy.advance(CAPACITY, now_ns);
+        }
         cpu.busy.advance(used, now_ns);
         cpu.runnable.advance(cpu.tasks.len() as u64 * CAPACITY, now_ns);
     }
@@ -326,7 +354,9 @@ impl Linux {
         (about.accounted_ns, about.woken) = (0, None);
         about.tasks.retain(|&other| other != task);
         about.tasks.push(task);
-        self.task_mut(task).has_run = true;
+        let known = self.task_mut(task);
+        known.has_run = true;
+        known.busy.advance(0, now_ns);
         self.refresh_load(task, now_ns);
     }
 
@@ -357,13 +387,14 @@ impl Linux {
 
 impl Policy for Linux {
     fn add(&mut self, task: TaskId, weight: Weight) {
-        let weight = u64::from(weight.get()) << WEIGHT_SHIFT;
+        let weight = self.scaled(weight);
         let new = Task {
             weight,
             group: ROOT,
             cpu: 0,
             load: Average::default(),
             runnable_average: Average::default(),
+            busy: Average::default(),
             entity: Entity::new(Member::Task(task), weight),
             queued: false,
             runnable: false,
@@ -387,7 +418,7 @@ impl Policy for Linux {
     }
 
     fn set_weight(&mut self, task: TaskId, weight: Weight, now_ns: Nanos) {
-        let weight = u64::from(weight.get()) << WEIGHT_SHIFT;
+        let weight = self.scaled(weight);
         self.account_current(self.task(task).cpu, now_ns);
         self.reweigh_task(task, weight, now_ns);
     }
@@ -401,8 +432,9 @@ impl Policy for Linux {
             if !self.task(task).attached {
                 // A new task counts in full at once.
                 let known = self.task_mut(task);
-                known.load = Average::new(known.weight, now_ns);
+                known.load = Average::weighted(known.weight, now_ns);
                 known.runnable_average = Average::new(CAPACITY / 2, now_ns);
+                known.busy = known.runnable_average;
             }
             self.move_load(task, cpu, now_ns);
             self.enqueue(task, cpu, now_ns);
@@ -468,7 +500,7 @@ impl Policy for Linux {
 
 impl TreePolicy for Linux {
     fn add_node(&mut self, node: NodeId, parent: NodeId, weight: Weight, _now_ns: Nanos) {
-        let weight = u64::from(weight.get()) << WEIGHT_SHIFT;
+        let weight = self.scaled(weight);
         let group = self.new_group(node.index(), Some(parent.index()), weight);
         if self.groups.len() <= node.index() {
             self.groups.resize(node.index() + 1, None);
@@ -481,7 +513,7 @@ impl TreePolicy for Linux {
     }
 
     fn set_node_weight(&mut self, node: NodeId, weight: Weight, now_ns: Nanos) {
-        let weight = u64::from(weight.get()) << WEIGHT_SHIFT;
+        let weight = self.scaled(weight);
         for cpu in 0..self.cpus.len() {
             self.account_current(cpu, now_ns);
         }
@@ -575,6 +607,32 @@ mod tests {
         let received = received(linux(Cgroups::Nested, 2), 2, &[1; 3], 3000);
         assert_eq!(received.iter().sum::<u64>(), 6000, "no cpu idles");
         assert!(received.iter().all(|&ticks| (1800..2200).contains(&ticks)), "{received:?}");
+    }
+
+    /// What a task that leaves takes with it of its cpu's use makes that cpu one with spare capacity for a
+    /// while, which takes no load: so none of seven hogs is moved back at once.
+    #[test]
+    fn who_lost_a_task_takes_none_at_first() {
+        let mut linux = linux(Cgroups::Nested, 4);
+        for id in 0..7 {
+            linux.add(TaskId(id), Weight::ONE);
+            linux.wake(TaskId(id), 0);
+        }
+        let (mut before, mut moves) = (alloc::vec![0; 7], Vec::new());
+        for tick in 0..2500 {
+            let (now_ns, end_ns) = (tick * TICK_NS, (tick + 1) * TICK_NS);
+            let picked: Vec<_> = (0..4).filter_map(|cpu| linux.pick(cpu, now_ns)).collect();
+            picked.into_iter().for_each(|task| linux.charge(task, TICK_NS, end_ns));
+            let cpus: Vec<CpuId> = linux.tasks.iter().map(|task| task.cpu).collect();
+            if cpus != before {
+                moves.push(tick);
+            }
+            before = cpus;
+        }
+        // After it has settled: 57 ms of spare capacity, and three times until it fits.
+        let apart = moves[3..].windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(apart.clone().all(|ticks| (44..=96).contains(&ticks)), "{moves:?}");
+        assert!(apart.count() > 30, "{moves:?}");
     }
 
     /// A cgroup of many is worth its weight in 6.18, and twice that in 7.3 where it can use two cpus.
