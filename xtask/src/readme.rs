@@ -67,3 +67,34 @@ fn table(build: &str) -> String {
 fn in_kernel(name: &str, build: &str) -> bool {
     build.contains(&format!("\"{}\"", name.replace('-', "_")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NUMBERS: [&str; 10] =
+        ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
+
+    /// The README says how many bounds are asserted: the suite holds each entry to its claims.
+    #[test]
+    fn as_many_bounds_as_the_readme_says() {
+        let count = |of: &dyn Fn(&Entry) -> bool| REGISTRY.iter().filter(|entry| of(entry)).count();
+        let decision = |entry: &Entry| entry.bound.upper.is_some();
+        let cycle = |entry: &Entry| !decision(entry) && entry.bound.exact_each_cycle;
+        let none = |entry: &Entry| !decision(entry) && !cycle(entry);
+        let halves = REGISTRY.iter().filter(|entry| decision(entry) && entry.bound.lower.is_none());
+        let halves: Vec<&str> = halves.map(|entry| entry.name).collect();
+        let sentence = format!(
+            "on every decision for the {} policies that have such a bound ({} have only the \
+             upper one), after every Φ quanta on one cpu for {}. The other {} claim nothing that \
+             could be asserted there.",
+            count(&decision),
+            halves.join(" and "),
+            NUMBERS[count(&cycle)],
+            NUMBERS[count(&none)],
+        );
+        let readme = fs::read_to_string(shell::workspace().join("README.md")).expect("a README");
+        let words = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(&sentence), "{sentence}");
+    }
+}

@@ -242,3 +242,49 @@ impl Lines {
 fn cross<C>(at: C) -> Cross<C, i32> {
     Cross::new(at, 6, PRINTED.stroke_width(2))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axis(name: &'static str) -> Axis {
+        Axis { name, logarithmic: false }
+    }
+
+    /// A picture of one curve; whether the paper printed a point of it, and it spreads.
+    fn picture(printed: bool, spreads: bool) -> String {
+        let curve = Series::new("a curve", vec![(0.0, 0.0), (10.0, 100.0)]);
+        let spread = if spreads { vec![1.0, 2.0] } else { Vec::new() };
+        let panel = Lines {
+            title: "a panel".to_string(),
+            x: axis("time, s"),
+            y: axis("error, quanta"),
+            series: vec![curve.spread(spread)],
+            printed: if printed { vec![(10.0, 90.0)] } else { Vec::new() },
+        };
+        lines("a figure", &[panel]).expect("it can be drawn")
+    }
+
+    /// Where a text begins.
+    fn x_of(svg: &str, text: &str) -> u32 {
+        let at = svg.find(text).unwrap_or_else(|| panic!("{text} in {svg}"));
+        let (_, x) = svg[..at].rsplit_once("x=\"").expect("a text has a place");
+        x[..x.find('"').expect("closed")].parse().expect("whole pixels")
+    }
+
+    #[test]
+    fn the_legend_is_beside_the_curves_and_names_all_that_is_drawn() {
+        let svg = picture(true, true);
+        for name in ["a curve", "± standard deviation of a set", "printed in the paper"] {
+            assert!(x_of(&svg, name) > PANEL.0, "{name}");
+        }
+        for name in ["time, s", "error, quanta"] {
+            assert!(x_of(&svg, name) < PANEL.0, "{name}");
+        }
+        let plain = picture(false, false);
+        assert!(
+            !plain.contains("printed") && !plain.contains("deviation"),
+            "nothing is red: {plain}"
+        );
+    }
+}

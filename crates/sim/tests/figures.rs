@@ -305,3 +305,26 @@ fn impossible_requests_are_refused() {
     let nowhere = produce(&request("vtrr-2", 1, 1, 1, nowhere), &());
     assert!(matches!(nowhere, Err(FigureError::Journal(JournalError::File { .. }))));
 }
+
+/// A paper may show in a picture what its text leaves out.
+#[test]
+fn remarks_say_what_the_text_of_a_paper_leaves_out() {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for figure in REGISTRY {
+        for verb in ["tell", "say", "describe", "give", "print"] {
+            let hasty = format!("paper does not {verb}");
+            assert!(!words(figure.remarks).contains(&hasty), "{}: {hasty}", figure.name);
+        }
+    }
+}
+
+/// Means over random sets are stored with their deviations.
+#[test]
+fn means_are_stored_with_their_spread() {
+    let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../figures");
+    for name in ["dfs-3", "dfs-4", "dfs-5", "dfs-fa"] {
+        let table = std::fs::read_to_string(stored.join(format!("{name}.csv"))).expect("stored");
+        let columns: Vec<&str> = table.lines().next().expect("a head").split(',').collect();
+        assert!(columns.contains(&"idle_deviation"), "{name}: {columns:?}");
+    }
+}

@@ -91,8 +91,8 @@ pub(super) const FIGURE_7: Figure = Figure {
     title: "Audio frames encoded under Linux 2.4",
     source: "VTRR (USENIX 2001), figure 7",
     sets: 1,
-    remarks: "Five encoders that always run; a frame takes 10 ms of processor time (the paper \
-              does not tell). Steps of up to a hundred milliseconds.",
+    remarks: "Five encoders that always run; a frame takes 10 ms of processor time (the \
+              paper's text does not tell). Steps of up to a hundred milliseconds.",
     study: || encoders::study("linux-2.4"),
 };
 
@@ -101,8 +101,8 @@ pub(super) const FIGURE_8: Figure = Figure {
     title: "Audio frames encoded under WFQ",
     source: "VTRR (USENIX 2001), figure 8",
     sets: 1,
-    remarks: "Five encoders that always run; a frame takes 10 ms of processor time (the paper \
-              does not tell). Smooth lines, as printed.",
+    remarks: "Five encoders that always run; a frame takes 10 ms of processor time (the \
+              paper's text does not tell). Smooth lines, as printed.",
     study: || encoders::study("wfq"),
 };
 
@@ -111,7 +111,7 @@ pub(super) const FIGURE_9: Figure = Figure {
     title: "Audio frames encoded under VTRR",
     source: "VTRR (USENIX 2001), figure 9",
     sets: 1,
-    remarks: "Five encoders that always run; a frame takes 10 ms of processor time (the paper \
-              does not tell). Smooth lines, as printed, a little less even than those of WFQ.",
+    remarks: "Five encoders that always run; a frame takes 10 ms of processor time (the \
+              paper's text does not tell). Smooth lines, as printed, a little less even than those of WFQ.",
     study: || encoders::study("vtrr"),
 };
