@@ -328,3 +328,21 @@ fn means_are_stored_with_their_spread() {
         assert!(columns.contains(&"idle_deviation"), "{name}: {columns:?}");
     }
 }
+
+/// How far the idling of eq. 7 as printed falls is told as it is stored.
+#[test]
+fn dfs_4_tells_how_far_idling_falls() {
+    let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../figures");
+    let most = |name: &str, scenario: &str| {
+        let table = std::fs::read_to_string(stored.join(format!("{name}.csv"))).expect("stored");
+        let mut lines = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let head = lines.next().expect("a head");
+        let at = head.iter().position(|&column| column == "idle_percent").expect("idling");
+        let own = lines.filter(|row| row[0] == "dfs:parts=printed" && row[1] == scenario);
+        own.map(|row| row[at].parse().expect("a number")).fold(0.0, f64::max)
+    };
+    let (from, to) = (most("dfs-3", "asynchronous"), most("dfs-4", "dynamic"));
+    let remarks = figure("dfs-4").remarks.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = format!("falls from at most {from:.1} % to at most {to:.1} %");
+    assert!(remarks.contains(&told), "{told}");
+}

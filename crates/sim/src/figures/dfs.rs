@@ -70,7 +70,7 @@ pub(super) const FIGURE_4: Figure = Figure {
               Inter-arrival times are geometric: exponential in whole ticks. An arrival makes idle \
               cpus ask at once. The number of tasks wanders, so the coordinate is the number at \
               the start. Here the two disagree: the paper's idling decreases slightly against \
-              figure 3, while that of eq. 7 as printed falls from at most 25.9 % to at most 1.3 %. \
+              figure 3, while that of eq. 7 as printed falls from at most 25.9 % to at most 1.2 %. \
               Part of it is our rate: with 34 tasks on 32 cpus it is 24.1 % in figure 3, 1.1 % \
               here, and 7.4 % with 1000 ticks between arrivals (figure 5). We do not know what the \
               rest is.",
