@@ -456,7 +456,8 @@ impl Policy for Vtrr {
         self.dequeue(task);
         let tag = self.now().reweigh(self.tasks[task.index()].tag, weight);
         let known = &mut self.tasks[task.index()];
-        *known = Known { weight, tag, hint: Hint::NONE, ..*known };
+        // What was left of another weight says nothing: of a weight of 1, it may be nothing.
+        *known = Known { weight, tag, hint: Hint::NONE, cycle: 0, ..*known };
         if was_queued {
             self.enqueue(task, weight.get());
         }
@@ -517,6 +518,30 @@ mod tests {
             let may_exceed = u32::from(current.is_some_and(is_there));
             assert!(counter(pair[1]) <= counter(pair[0]) + may_exceed, "{pair:?}");
         }
+    }
+
+    /// It had all that its weight of 1 was due in the cycle, which lasts for 2,500 quanta.
+    #[test]
+    fn a_task_whose_weight_was_small_while_it_slept_is_due_by_its_weight_again() {
+        let (mut policy, light) = (Vtrr::new(&Setup::new(1, 1000)), TaskId(2));
+        let weigh = |weight| Weight::new(weight).expect("not 0");
+        let picks = |policy: &mut Vtrr, quanta: u32| {
+            let mut pick = || {
+                let task = policy.pick(0, 0).expect("two tasks are runnable");
+                policy.charge(task, 1000, 0);
+                task
+            };
+            (0..quanta).filter(|_| pick() == light).count()
+        };
+        for (task, weight) in [(TaskId(0), 1000), (TaskId(1), 1000), (light, 1)] {
+            policy.add(task, weigh(weight));
+            policy.wake(task, 0);
+        }
+        assert_eq!(picks(&mut policy, 3), 1);
+        policy.block(light, 0);
+        policy.set_weight(light, weigh(500), 0);
+        policy.wake(light, 0);
+        assert_eq!(picks(&mut policy, 100), 20);
     }
 
     proptest! {

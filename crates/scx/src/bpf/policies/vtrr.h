@@ -209,6 +209,9 @@ policy_fn u32 set_share(u32 id, u32 share)
 	task->share = share;
 	if (was_queued)
 		enqueue(id, share);
+	else
+		/* What was left of another share says nothing: with a share of 1, it may be nothing. */
+		task->cycle = 0;
 	return 0;
 }
 
