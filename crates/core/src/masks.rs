@@ -49,10 +49,25 @@ struct Short {
 /// When there are more than 20 cpus, or a task may run on none of them.
 #[must_use]
 pub fn rates(tasks: &[(Weight, Mask)], cpus: u32) -> Vec<Rate> {
+    let (rates, _) = fill(tasks, cpus);
+    rates.into_iter().map(|rate| rate.unwrap_or(Rate::WHOLE)).collect()
+}
+
+/// The cpus that serve only tasks that may run nowhere else, and have to share.
+///
+/// # Panics
+/// As [`rates`].
+#[must_use]
+pub fn short_cpus(tasks: &[(Weight, Mask)], cpus: u32) -> Mask {
+    fill(tasks, cpus).1
+}
+
+/// The rates of those who have to share, and the cpus that are short of others.
+fn fill(tasks: &[(Weight, Mask)], cpus: u32) -> (Vec<Option<Rate>>, Mask) {
     assert!(cpus <= 20, "all sets of {cpus} cpus are too many");
     let mut left: Mask = (1 << cpus) - 1;
     assert!(tasks.iter().all(|(_, mask)| mask & left != 0), "a task may run nowhere");
-    let mut rates = alloc::vec![None; tasks.len()];
+    let (mut rates, mut short_cpus) = (alloc::vec![None; tasks.len()], 0);
     while let Some(short) = shortest(tasks, &rates, left) {
         for (rate, (weight, mask)) in rates.iter_mut().zip(tasks) {
             if rate.is_none() && mask & left & !short.cpus == 0 {
@@ -60,12 +75,16 @@ pub fn rates(tasks: &[(Weight, Mask)], cpus: u32) -> Vec<Rate> {
                 *rate = Some(Rate { parts, of: short.worth.parts });
             }
         }
+        if short.cpus != left {
+            short_cpus |= short.cpus;
+        }
         left &= !short.cpus;
     }
-    rates.into_iter().map(|rate| rate.unwrap_or(Rate::WHOLE)).collect()
+    (rates, short_cpus)
 }
 
-/// The cpus among those `left` that are worth most; `None` if there is a cpu for each task.
+/// The cpus among those `left` that are worth most, all or else the fewest; `None` if there is a cpu for each
+/// task.
 fn shortest(tasks: &[(Weight, Mask)], found: &[Option<Rate>], left: Mask) -> Option<Short> {
     let mut shortest: Option<Short> = None;
     let mut set = left;
@@ -74,7 +93,10 @@ fn shortest(tasks: &[(Weight, Mask)], found: &[Option<Rate>], left: Mask) -> Opt
             (rate.is_none() && mask & left & !set == 0).then_some(weight)
         });
         if let Some(worth) = worth(weights.collect(), set.count_ones())
-            && shortest.is_none_or(|most| exceeds(worth, most.worth))
+            && shortest.is_none_or(|most| {
+                let is_less = most.cpus != left && set.count_ones() < most.cpus.count_ones();
+                exceeds(worth, most.worth) || (is_less && !exceeds(most.worth, worth))
+            })
         {
             shortest = Some(Short { cpus: set, worth });
         }
@@ -125,6 +147,18 @@ mod tests {
     #[test]
     fn cpus_that_are_short_only_together_are_found() {
         assert_eq!(of(&[(2, 3), (2, 6), (2, 7), (2, 7), (1, 8)], 4)[0], 0.75);
+    }
+
+    #[test]
+    fn cpus_that_serve_everybody_are_not_short() {
+        let short = |tasks: &[(u32, Mask)], cpus| {
+            let weigh = |&(w, m): &(u32, Mask)| (Weight::new(w).unwrap(), m);
+            short_cpus(&tasks.iter().map(weigh).collect::<Vec<_>>(), cpus)
+        };
+        assert_eq!(short(&[(3, 2), (2, 2), (1, 2), (1, 3), (1, 3)], 2), 2);
+        assert_eq!(short(&[(1, 2), (1, 2), (3, 3), (3, 3)], 2), 0);
+        assert_eq!(short(&[(1, 2), (1, 2), (1, 3)], 2), 2);
+        assert_eq!(short(&[(1, 2), (1, 2), (9, 1), (1, 4)], 3), 2);
     }
 
     #[test]

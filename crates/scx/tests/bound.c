@@ -3,12 +3,13 @@
  * What tasks with masks count for, without a kernel: reads changes from stdin, one a line, and prints what
  * tasks are told.
  *
- *   i CPUS             before all others
- *   a TASK WEIGHT      a task comes, which may run everywhere
- *   m TASK MASK        it may run on the cpus whose bits are set
- *   j TASK, p TASK     it is runnable, or no longer
- *   q                  prints the runnable tasks and what they count for: TASK WEIGHT; then "idle" and how
- *                      many cpus are left idle
+ *   i CPUS                before all others
+ *   n NODE ABOVE WEIGHT   a node of the tree comes; 0 is the root
+ *   a TASK WEIGHT NODE    a task comes, which may run everywhere
+ *   m TASK MASK           it may run on the cpus whose bits are set
+ *   j TASK, p TASK        it is runnable, or no longer
+ *   q                     prints the runnable tasks and what they count for: TASK WEIGHT; then "idle" and
+ *                         how many cpus are left idle
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@ static u64 waited_ns(u32 id) { return id; }
 
 static struct bound_task tasks[POLICY_TASKS];
 static u32 told[POLICY_TASKS];
+static u32 nodes[GROUP_NODES];
 #define BOUND_TASK(id) (&tasks[id])
 #include "../src/bpf/bound.h"
 
@@ -42,29 +44,47 @@ static void want(u32 mask)
 	BOUND->wanted[1] = (u64)mask >> (64 - FIRST_CPU);
 }
 
+static void tell(u32 id)
+{
+	bound_set_counts(&tasks[id], group_weight(id, tasks[id].counts), group_plain_weight(id));
+	if (BOUND->gone)
+		bound_find_per_cpu();
+	told[id] = bound_weight(&tasks[id], told[id]);
+}
+
 static void print(void)
 {
 	u32 i;
 
+	for (i = 0; i < TREE->runnable; i++)
+		tell(TREE->list[i]);
 	bound_fill();
 	for (i = 0; i < TREE->runnable; i++) {
 		u32 id = TREE->list[i];
 
-		told[id] = bound_weight(&tasks[id], told[id]);
+		tell(id);
 		printf("%u %u\n", id, told[id]);
 	}
 	printf("idle %u\n", BOUND->idle);
 }
 
-static void add(u32 id, u32 weight)
+static void add(u32 id, u32 weight, u32 node)
 {
 	TREE->members[id].parent = NIL;
-	group_place(id, GROUP_ROOT);
+	group_place(id, nodes[node]);
 	group_set_weight(id, weight);
 	bound_set_counts(&tasks[id], group_weight(id, 0), group_plain_weight(id));
 }
 
-static void change(char verb, u32 first, u32 second)
+static void join(u32 id)
+{
+	MEMBER(id)->fixed = bound_fixed(&tasks[id]);
+	group_join(id);
+	bound_compete(&tasks[id], true);
+	tell(id);
+}
+
+static void change(char verb, u32 first, u32 second, u32 third)
 {
 	switch (verb) {
 	case 'i':
@@ -74,15 +94,13 @@ static void change(char verb, u32 first, u32 second)
 		want((1u << first) - 1);
 		bound_init();
 		break;
-	case 'a': add(first, second); break;
+	case 'n': nodes[first] = group_add_node(nodes[second], third, first); break;
+	case 'a': add(first, second, third); break;
 	case 'm':
 		want(second);
 		bound_set_mask(&tasks[first], bound_find(), false);
 		break;
-	case 'j':
-		group_join(first);
-		bound_compete(&tasks[first], true);
-		break;
+	case 'j': join(first); break;
 	case 'p':
 		group_part(first);
 		bound_compete(&tasks[first], false);
@@ -94,12 +112,12 @@ static void change(char verb, u32 first, u32 second)
 int main(void)
 {
 	char line[80], verb;
-	u32 numbers[2];
+	u32 numbers[3];
 
 	while (fgets(line, sizeof(line), stdin)) {
-		if (sscanf(line, "%c %u %u", &verb, &numbers[0], &numbers[1]) < 1)
+		if (sscanf(line, "%c %u %u %u", &verb, &numbers[0], &numbers[1], &numbers[2]) < 1)
 			return 2;
-		change(verb, numbers[0], numbers[1]);
+		change(verb, numbers[0], numbers[1], numbers[2]);
 	}
 	return 0;
 }

@@ -18,15 +18,42 @@ use random::Random;
 const HISTORY: usize = 600;
 const LOOK: usize = 6;
 const TASKS: usize = 24;
-/// What others' rounding may make of a rate; its own weight is a whole number, too.
+const NODES: usize = 12;
+/// What others' rounding may make of a rate, where they count for much; its own weight is a whole number.
 const ROUNDING: f64 = 0.002;
+/// What siblings lack is in parts of a cpu, which are whole numbers.
+const PARTS_ROUNDING: f64 = TASKS as f64 / 65536.0;
 const SANITIZED: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
 #[derive(Clone, Copy)]
 struct Task {
     weight: u32,
     mask: Mask,
+    node: usize,
     runs: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Node {
+    weight: u32,
+    above: usize,
+}
+
+const ROOT: usize = 0;
+
+/// A task or a node in a tree, by its number.
+#[derive(Clone, Copy)]
+enum Member {
+    Task(usize),
+    Node(usize),
+}
+
+/// Tasks in a tree, on so many cpus.
+struct World {
+    cpus: u32,
+    /// The root is the first, and others come after those that they are in.
+    nodes: Vec<Node>,
+    tasks: Vec<Task>,
 }
 
 /// Masks of which any two have no cpu in common, or one is within the other.
@@ -46,46 +73,150 @@ fn nested(random: &mut Random, cpus: u32) -> Vec<Mask> {
 }
 
 /// The changes of a seed, and at each look what the runnable tasks are due.
-fn history(seed: u64) -> (u32, String, Vec<Vec<(usize, f64)>>) {
+fn history(seed: u64) -> (u32, String, Vec<Option<Vec<(usize, f64)>>>) {
     let mut random = Random(seed);
     let cpus = u32::try_from(1 + random.below(6)).expect("few");
     let masks = nested(&mut random, cpus);
     let (mut changes, mut dues) = (format!("i {cpus}\n"), Vec::new());
-    let mut tasks: Vec<Task> = Vec::new();
+    let mut world = World { cpus, nodes: vec![Node { weight: 0, above: ROOT }], tasks: Vec::new() };
+    let nodes = random.below(2) * random.below(NODES);
+    let some_weight = if nodes == 0 { some_weight } else { some_like_weight };
+    for number in 1..=nodes {
+        let node = Node { weight: some_weight(&mut random), above: random.below(number) };
+        writeln!(changes, "n {number} {} {}", node.above, node.weight)
+            .expect("a string takes everything");
+        world.nodes.push(node);
+    }
     for id in 0..TASKS {
-        let weight = match random.below(3) {
-            0 => 1 + random.below(4),
-            1 => 1024,
-            _ => 15 + random.below(90_000),
-        };
-        let weight = u32::try_from(weight).expect("below 10^5");
-        writeln!(changes, "a {id} {weight}").expect("a string takes everything");
-        tasks.push(Task { weight, mask: masks[0], runs: false });
+        let (weight, node) = (some_weight(&mut random), random.below(world.nodes.len()));
+        writeln!(changes, "a {id} {weight} {node}").expect("a string takes everything");
+        world.tasks.push(Task { weight, mask: masks[0], node, runs: false });
     }
     for number in 0..HISTORY {
         let (id, mask) = (random.below(TASKS), masks[random.below(masks.len())]);
+        let task = &mut world.tasks[id];
         let change = if random.below(3) == 0 {
-            tasks[id].mask = mask;
+            task.mask = mask;
             format!("m {id} {mask}")
         } else {
-            tasks[id].runs ^= true;
-            format!("{} {id}", if tasks[id].runs { 'j' } else { 'p' })
+            task.runs ^= true;
+            format!("{} {id}", if task.runs { 'j' } else { 'p' })
         };
         writeln!(changes, "{change}").expect("a string takes everything");
         if number % LOOK == 0 {
             changes.push_str("q\n");
-            dues.push(due(&tasks, cpus));
+            dues.push(world.due());
         }
     }
     (cpus, changes, dues)
 }
 
-fn due(tasks: &[Task], cpus: u32) -> Vec<(usize, f64)> {
-    let runnable: Vec<usize> = (0..tasks.len()).filter(|&id| tasks[id].runs).collect();
-    let known: Vec<(Weight, Mask)> =
-        runnable.iter().map(|&id| (weight(tasks[id].weight), tasks[id].mask)).collect();
-    let rates = masks::rates(&known, cpus).into_iter().map(masks::Rate::in_cpus);
-    runnable.into_iter().zip(rates).collect()
+fn some_weight(random: &mut Random) -> u32 {
+    let weight = match random.below(3) {
+        0 => 1 + random.below(4),
+        1 => 1024,
+        _ => 15 + random.below(90_000),
+    };
+    u32::try_from(weight).expect("below 10^5")
+}
+
+/// In a tree, a part of a part of others could be less than a unit.
+fn some_like_weight(random: &mut Random) -> u32 {
+    u32::try_from(100 + random.below(5_000)).expect("below 10^4")
+}
+
+impl World {
+    /// What each runnable task is due: of cpus that are short by weights, of others by the tree. `None` where
+    /// that cannot be, since a node would have more than its part by tasks that are bound.
+    fn due(&self) -> Option<Vec<(usize, f64)>> {
+        let runnable: Vec<usize> = (0..TASKS).filter(|&id| self.tasks[id].runs).collect();
+        let plain: Vec<(Weight, Mask)> = runnable
+            .iter()
+            .map(|&id| (weight(self.plain_weight(id)), self.tasks[id].mask))
+            .collect();
+        let short = masks::short_cpus(&plain, self.cpus);
+        let mut rates = vec![None; TASKS];
+        for ((&id, (_, mask)), rate) in
+            runnable.iter().zip(&plain).zip(masks::rates(&plain, self.cpus))
+        {
+            if mask & !short == 0 {
+                rates[id] = Some(rate.in_cpus());
+            }
+        }
+        self.share(ROOT, f64::from(self.cpus), &mut rates);
+        let rates = runnable.into_iter().map(|id| (id, rates[id].expect("everybody has a share")));
+        let due: Vec<(usize, f64)> = rates.collect();
+        let total: f64 = due.iter().map(|(_, rate)| rate).sum();
+        (total < f64::from(self.cpus) + 0.001).then_some(due)
+    }
+
+    /// What a task would count for if all could use any number of cpus, where 1 is 1024.
+    fn plain_weight(&self, id: usize) -> u32 {
+        let task = self.tasks[id];
+        let (mut counts, mut node) = (f64::from(task.weight), task.node);
+        while node != ROOT {
+            counts *= f64::from(self.nodes[node].weight) / self.competing(node);
+            node = self.nodes[node].above;
+        }
+        (counts * 1024.0).round().max(1.0) as u32
+    }
+
+    /// Those in a node that are runnable, or in which somebody is.
+    fn members(&self, node: usize) -> Vec<Member> {
+        let nodes = (1..self.nodes.len()).filter(|&other| self.nodes[other].above == node);
+        let tasks = (0..TASKS).filter(|&id| self.tasks[id].runs && self.tasks[id].node == node);
+        let busy = |&node: &usize| !self.members(node).is_empty();
+        nodes.filter(busy).map(Member::Node).chain(tasks.map(Member::Task)).collect()
+    }
+
+    fn weight(&self, member: Member) -> f64 {
+        match member {
+            Member::Task(id) => f64::from(self.tasks[id].weight),
+            Member::Node(node) => f64::from(self.nodes[node].weight),
+        }
+    }
+
+    fn competing(&self, node: usize) -> f64 {
+        self.members(node).into_iter().map(|member| self.weight(member)).sum()
+    }
+
+    /// The most cpus that a member can use, where some tasks' are known.
+    fn usable(&self, member: Member, known: &[Option<f64>]) -> f64 {
+        match member {
+            Member::Task(id) => known[id].unwrap_or(1.0),
+            Member::Node(node) => {
+                self.members(node).into_iter().map(|member| self.usable(member, known)).sum()
+            }
+        }
+    }
+
+    /// The members of a node share cpus by weight, but for what they cannot use.
+    fn share(&self, node: usize, mut cpus: f64, known: &mut [Option<f64>]) {
+        let is_known = |member: &Member| matches!(member, Member::Task(id) if known[*id].is_some());
+        let (taken, mut open): (Vec<Member>, Vec<Member>) =
+            self.members(node).into_iter().partition(is_known);
+        cpus -= taken.into_iter().map(|member| self.usable(member, known)).sum::<f64>();
+        let mut parts = Vec::new();
+        loop {
+            let weights: f64 = open.iter().map(|&member| self.weight(member)).sum();
+            let part = |member| cpus.max(0.0) * self.weight(member) / weights;
+            let (capped, rest): (Vec<Member>, Vec<Member>) =
+                open.iter().partition(|&&member| part(member) > self.usable(member, known));
+            if capped.is_empty() {
+                parts.extend(open.iter().map(|&member| (member, part(member))));
+                break;
+            }
+            parts.extend(capped.iter().map(|&member| (member, self.usable(member, known))));
+            cpus -= capped.into_iter().map(|member| self.usable(member, known)).sum::<f64>();
+            open = rest;
+        }
+        for (member, cpus) in parts {
+            match member {
+                Member::Task(id) => known[id] = Some(cpus),
+                Member::Node(node) => self.share(node, cpus, known),
+            }
+        }
+    }
 }
 
 fn weight(number: u32) -> Weight {
@@ -111,7 +242,7 @@ fn wrong(seeds: std::ops::Range<u64>, told_as: fn(u32) -> u32) -> Option<String>
         let (cpus, changes, dues) = history(seed);
         let answer = native::answer(&program, &changes);
         let mut lines = answer.lines();
-        for (look, mut due) in dues.into_iter().enumerate() {
+        for (look, due) in dues.into_iter().enumerate() {
             let mut told = Vec::new();
             let idle = loop {
                 let (first, second) = lines.next().and_then(|l| l.split_once(' ')).expect("a look");
@@ -122,11 +253,18 @@ fn wrong(seeds: std::ops::Range<u64>, told_as: fn(u32) -> u32) -> Option<String>
                 told.push((first.parse::<usize>().expect("a task"), told_as(second)));
             };
             told.sort_unstable();
+            let Some(mut due) = due else { continue };
             due.sort_unstable_by_key(|&(id, _)| id);
             let weights: Vec<u32> = told.iter().map(|&(_, weight)| weight).collect();
             let given = given(&weights, idle, cpus);
-            for ((&(id, due), given), told) in due.iter().zip(given).zip(weights) {
-                if (given - due).abs() > ROUNDING * due + given / f64::from(told) {
+            let unit = given.iter().zip(&weights).map(|(given, &told)| given / f64::from(told));
+            let unit = unit.fold(0.0, f64::max);
+            for ((&(id, due), given), told) in due.iter().zip(given).zip(&weights) {
+                let in_tree = changes.contains('n');
+                let others = if in_tree { weights.len() as f64 * unit } else { 0.0 };
+                let rounding =
+                    (ROUNDING + others) * due + given / f64::from(*told) + PARTS_ROUNDING;
+                if (given - due).abs() > rounding {
                     return Some(format!(
                         "seed {seed}, {cpus} cpus, look {look}, task {id}: {given}, not {due}"
                     ));

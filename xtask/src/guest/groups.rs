@@ -28,11 +28,21 @@ pub(super) const QUANTUM_US: f64 = 5000.0;
 struct Group {
     weight: u32,
     hogs: usize,
+    /// They may run on one cpu only.
+    bound: bool,
     below: &'static [Group],
 }
 
 const fn group(weight: u32, hogs: usize) -> Group {
-    Group { weight, hogs, below: &[] }
+    Group { weight, hogs, bound: false, below: &[] }
+}
+
+const fn bound(weight: u32, hogs: usize) -> Group {
+    Group { weight, hogs, bound: true, below: &[] }
+}
+
+const fn above(weight: u32, below: &'static [Group]) -> Group {
+    Group { weight, hogs: 0, bound: false, below }
 }
 
 /// What happens to the first cgroup in the middle of a measurement.
@@ -66,17 +76,12 @@ const CASES: &[Case] = &[
     case("100x1, 100x10, 100x100", &[group(100, 1), group(100, 10), group(100, 100)]),
     case(
         "100{300x2, 100{100x1, 200x2}}, 200x3",
-        &[
-            Group {
-                weight: 100,
-                hogs: 0,
-                below: &[
-                    group(300, 2),
-                    Group { weight: 100, hogs: 0, below: &[group(100, 1), group(200, 2)] },
-                ],
-            },
-            group(200, 3),
-        ],
+        &[above(100, &[group(300, 2), above(100, &[group(100, 1), group(200, 2)])]), group(200, 3)],
+    ),
+    case("300x3 on one cpu, 100x2, 100x4", &[bound(300, 3), group(100, 2), group(100, 4)]),
+    case(
+        "200{100x3 on one cpu, 100x4}, 100x2",
+        &[above(200, &[bound(100, 3), group(100, 4)]), group(100, 2)],
     ),
     Case {
         name: "100x2, 100x3; the first becomes 300",
@@ -193,7 +198,7 @@ pub(super) struct Tree {
     pub(super) ideal: Hierarchy,
     /// Parents before children.
     pub(super) nodes: Vec<Node>,
-    /// By hog.
+    /// By hog; those that are bound are one, which uses one cpu.
     places: Vec<Place>,
     pub(super) hogs: Hogs,
     storm: Option<Child>,
@@ -213,13 +218,21 @@ impl Tree {
 
     fn add(&mut self, groups: &[Group], above: PathBuf, parent: Place) -> Result<()> {
         let controls = above.join("cgroup.subtree_control");
-        fs::write(&controls, "+cpu").with_context(|| format!("no cpu controller: {controls:?}"))?;
+        fs::write(&controls, "+cpu +cpuset")
+            .with_context(|| format!("no cpu controller: {controls:?}"))?;
         for group in groups {
             let node = self.add_node(group.weight, &above, parent)?;
-            for _ in 0..group.hogs {
+            if group.bound {
+                let cpu = thread::available_parallelism()?.get() - 1;
+                fs::write(self.nodes[node].path.join("cpuset.cpus"), cpu.to_string())?;
+            }
+            for hog in 0..group.hogs {
                 let pid = self.hogs.pids()[self.places.len()];
                 fs::write(self.nodes[node].path.join("cgroup.procs"), pid.to_string())?;
-                let place = self.ideal.add(self.nodes[node].place, Weight::ONE);
+                let place = match self.places.last() {
+                    Some(&last) if group.bound && hog > 0 => last,
+                    _ => self.ideal.add(self.nodes[node].place, Weight::ONE),
+                };
                 self.ideal.set_width(place, 1);
                 self.places.push(place);
             }
@@ -313,6 +326,10 @@ struct Span {
 impl Span {
     fn begin(tree: &Tree, cpus: usize) -> Span {
         let rates = tree.ideal.rates(cpus);
+        let due = |hog: &Place| {
+            let sharing = tree.places.iter().filter(|other| *other == hog).count();
+            rates.of(*hog).in_cpus() / sharing as f64
+        };
         let within = |&hog: &Place| {
             let number = |place| tree.nodes.iter().position(|node| node.place == place);
             tree.ideal.ancestors(hog).filter_map(number).collect()
@@ -320,7 +337,7 @@ impl Span {
         Span {
             begin_us: system::monotonic_us(),
             end_us: 0,
-            due: tree.places.iter().map(|&place| rates.of(place).in_cpus()).collect(),
+            due: tree.places.iter().map(due).collect(),
             within: tree.places.iter().map(within).collect(),
             groups: tree.nodes.len(),
         }

@@ -25,10 +25,14 @@
  * Calls no kernel function. The includer defines BOUND_TASK(id), and has included mask.h and group.h, which
  * lists the tasks that compete.
  *
+ * In a tree of cgroups, which cpus are short, and who has how much of those, goes by what tasks would count
+ * for if all could use any number of cpus. What they have less than that is their siblings' (group.h): in a
+ * cgroup of weight 200 beside one of 100, on 4 cpus, four hogs bound to one cpu have that, and a fifth hog,
+ * who is free, a whole cpu.
+ *
  * Known limits: BOUND_MASKS masks at a time; tasks with another count as if they could run everywhere.
  * Where masks overlap and none is within the other, cpus that only together are short are not found to
- * be. What a task in a cgroup is due of cpus
- * that are short goes by weights alone: what a sibling cannot use is everybody's there.
+ * be; nor are those that are only since siblings cannot use what they are due.
  */
 #ifndef PRORATA_BOUND_H
 #define PRORATA_BOUND_H
@@ -158,7 +162,7 @@ policy_fn u32 find_level(u32 k)
 	return 0;
 }
 
-/* The mask whose cpus are shortest, if they are shorter than all that are left; else NIL. */
+/* The mask, of several the least, whose cpus are shortest, if shorter than all that are left; else NIL. */
 policy_fn u32 find_shortest(void)
 {
 	u32 shortest = NIL, k;
@@ -170,7 +174,8 @@ policy_fn u32 find_shortest(void)
 		if (!MASK(k)->competing || BOUND->gone >> k & 1)
 			continue;
 		find_level(k);
-		if (BOUND->level > most) {
+		if (BOUND->level > most || (BOUND->level == most && shortest != NIL &&
+					    MASK(k)->left < MASK(shortest)->left)) {
 			most = BOUND->level;
 			shortest = k;
 		}
@@ -204,10 +209,9 @@ policy_fn u32 take_mask(u32 k)
 	return 0;
 }
 
-/* What cpus are worth, from what competes for them. True if tasks are to be told. */
-policy_fn u32 bound_fill(void)
+/* Finds the masks whose cpus are short. */
+policy_fn u32 bound_find_short(void)
 {
-	u64 was_gone = BOUND->gone;
 	u32 i, k;
 
 	BOUND->changed = false;
@@ -224,15 +228,50 @@ policy_fn u32 bound_fill(void)
 			break;
 		take_mask(k);
 	}
-	if (!BOUND->gone)
-		return was_gone != 0;
-	find_level(0);
-	if (BOUND->level) {
-		BOUND->per_cpu = BOUND->level;
-		return true;
+	return 0;
+}
+
+/* Parts of a cpu that a task has, if those of its mask are short; else 0. */
+static __always_inline u32 bound_fixed(struct bound_task __arena *task)
+{
+	struct bound_mask __arena *mask = MASK(task->mask);
+	u64 level = mask->level;
+
+	if (mask->kind != BOUND_SHORT)
+		return 0;
+	if (task->plain >= level)
+		return GROUP_CPU;
+	return ((u64)task->plain * GROUP_CPU + level / 2) / level ?: 1;
+}
+
+/* What tasks cannot use is their siblings' in the tree, not everybody's. */
+policy_fn u32 bound_tell_tree(void)
+{
+	u32 i;
+
+	bpf_for(i, 0, POLICY_TASKS) {
+		u32 id = TREE->list[i & (POLICY_TASKS - 1)];
+
+		if (i >= TREE->runnable)
+			break;
+		group_set_fixed(id, bound_fixed(BOUND_TASK(id)));
 	}
-	if (BOUND->per_cpu > BOUND_PER_CPU_MAX)
-		BOUND->per_cpu = BOUND_PER_CPU_MAX;
+	return 0;
+}
+
+/* What cpus are worth, from what competes for them. True if tasks are to be told. */
+policy_fn u32 bound_fill(void)
+{
+	u64 was_gone = BOUND->gone;
+	u32 i;
+
+	bound_find_short();
+	if (!BOUND->gone && !was_gone)
+		return false;
+	bound_tell_tree();
+	find_level(0);
+	if (!BOUND->gone || BOUND->level)
+		return true;
 	if (MASK(0)->left > BOUND->tasks)
 		BOUND->idle = MASK(0)->left - BOUND->tasks;
 	bpf_for(i, 0, BOUND_MASKS) {
@@ -240,6 +279,17 @@ policy_fn u32 bound_fill(void)
 			MASK(i)->kind = BOUND_ALONE;
 	}
 	return true;
+}
+
+/* Finds what a whole cpu counts for in the policy: at large as in the tree, or as those that are short. */
+static __always_inline void bound_find_per_cpu(void)
+{
+	if (MASK(0)->kind == BOUND_AT_LARGE) {
+		refresh_shares(GROUP_ROOT);
+		BOUND->per_cpu = TREE->per_cpu >> (GROUP_FRACTION - TREE->scale);
+	} else if (BOUND->per_cpu > BOUND_PER_CPU_MAX) {
+		BOUND->per_cpu = BOUND_PER_CPU_MAX;
+	}
 }
 
 /* What a task counts for in the policy, which was told `told`. */

@@ -106,14 +106,18 @@ static __always_inline void tell(u32 id)
 	u32 counts = group_weight(id, slot->bound.counts);
 
 	bound_set_counts(&slot->bound, counts, BOUND->competing ? group_plain_weight(id) : counts);
+	if (BOUND->gone)
+		bound_find_per_cpu();
 	reweight(id, bound_weight(&slot->bound, slot->weight));
 }
 
 /* A task is runnable in the tree. */
 static __always_inline void begin_competing(u32 id)
 {
-	if (tree->grown)
+	if (tree->grown && !MEMBER(id)->at) {
+		MEMBER(id)->fixed = bound_fixed(&slots[id].bound);
 		group_join(id);
+	}
 	bound_compete(&slots[id].bound, true);
 }
 

@@ -3,7 +3,9 @@
  * The tree of cgroups, and what a task counts for in it (crates/core/src/hierarchy/flat.rs, in 64
  * bits): siblings share what their parent counts for in proportion to their weights, but none counts
  * for more than c for each of its runnable tasks, c being what a whole cpu counts for. A task of the
- * root counts for its weight. Tasks are siblings of the cgroups beside them.
+ * root counts for its weight. Tasks are siblings of the cgroups beside them. A task that may not run on all
+ * cpus, and has less than one since others need those too (bound.h), is taken for what it has: its siblings
+ * share the rest.
  *
  * Worked example, on one cpu; all weigh 1024 but cgroup A, which weighs 2048:
  *
@@ -35,7 +37,7 @@
  * the tree that was made meanwhile is right once all changes since it was begun are known.
  *
  * Known limits: GROUP_NODES cgroups, GROUP_DEPTH levels; a cgroup beyond them counts as a part of the
- * one that it is in. Tasks that are bound to few cpus count as if they could use all.
+ * one that it is in.
  */
 #ifndef PRORATA_GROUP_H
 #define PRORATA_GROUP_H
@@ -84,7 +86,7 @@ policy_fn u32 note_member(u32 id, u32 parent)
 
 static __always_inline u32 order_of_member(struct group_member __arena *member)
 {
-	return (ilog2(member->weight) + GROUP_ORDER_OF_ONE - ilog2(member->leaves)) & 63;
+	return (ilog2(member->weight) + GROUP_ORDER_OF_ONE + ilog2(GROUP_CPU) - ilog2(member->parts)) & 63;
 }
 
 static __always_inline void list_member(struct group_node __arena *parent, u32 id)
@@ -92,6 +94,12 @@ static __always_inline void list_member(struct group_node __arena *parent, u32 i
 	struct group_member __arena *member = MEMBER(id);
 	u32 order = order_of_member(member), second = NIL;
 
+	if (member->fixed) {
+		parent->fixed_weight += member->weight;
+		parent->fixed += member->parts;
+		TREE->fixed++;
+		return;
+	}
 	if (order >= GROUP_ORDERS)
 		order = GROUP_ORDERS - 1;
 	if (parent->orders >> order & 1)
@@ -110,6 +118,12 @@ static __always_inline void unlist_member(struct group_node __arena *parent, u32
 	struct group_member __arena *member = MEMBER(id);
 	u32 order = member->order & 63, next = member->next, previous = member->previous;
 
+	if (member->fixed) {
+		parent->fixed_weight -= member->weight;
+		parent->fixed -= member->parts;
+		TREE->fixed--;
+		return;
+	}
 	if (order >= GROUP_ORDERS)
 		return;
 	if (next != NIL)
@@ -130,8 +144,8 @@ static __always_inline void tree_changed(void)
 	TREE->unseen = TREE->runnable;
 }
 
-/* A member and so all above it have `more` leaves, or fewer: two's complement. */
-policy_fn u32 count_leaves(u32 id, u32 more)
+/* A member and so all above it can use `more` parts, or fewer: two's complement. */
+policy_fn u32 count_parts(u32 id, u32 more)
 {
 	u32 i;
 
@@ -140,16 +154,16 @@ policy_fn u32 count_leaves(u32 id, u32 more)
 		struct group_node __arena *parent;
 
 		if (member->parent == NIL) {
-			member->leaves += more;
+			member->parts += more;
 			break;
 		}
 		parent = NODE(member->parent);
-		if (member->leaves) {
+		if (member->parts) {
 			unlist_member(parent, id);
 			parent->competing -= member->weight;
 		}
-		member->leaves += more;
-		if (member->leaves) {
+		member->parts += more;
+		if (member->parts) {
 			list_member(parent, id);
 			parent->competing += member->weight;
 		}
@@ -162,7 +176,7 @@ static __always_inline void set_member_weight(u32 id, u32 weight)
 {
 	struct group_member __arena *member = MEMBER(id);
 	struct group_node __arena *parent = NODE(member->parent);
-	bool competes = member->leaves && member->parent != NIL;
+	bool competes = member->parts && member->parent != NIL;
 
 	if (competes) {
 		unlist_member(parent, id);
@@ -210,12 +224,22 @@ static __always_inline bool makes_coarser(u32 id)
 
 /* --- shares ---------------------------------------------------------------------------------- */
 
-/* What members with so many leaves can use together. */
-static __always_inline u64 usable(u64 unit, u32 leaves)
+/* What a weight counts for. Where heavy siblings are capped, that may be more than 64 bits hold. */
+static __always_inline u64 counts_for(u32 weight, u64 per_weight)
 {
-	if (leaves && unit > GROUP_NO_CAP / leaves)
+	if (per_weight > GROUP_NO_CAP / GROUP_WEIGHT_MAX && per_weight > GROUP_NO_CAP / weight)
 		return GROUP_NO_CAP;
-	return unit * leaves;
+	return weight * per_weight;
+}
+
+/* What members with so many parts of cpus can use together, if a cpu is worth `unit`. */
+static __always_inline u64 usable(u64 unit, u32 parts)
+{
+	u32 cpus = parts / GROUP_CPU;
+
+	if (cpus && unit > GROUP_NO_CAP / cpus)
+		return GROUP_NO_CAP;
+	return unit * cpus + unit / GROUP_CPU * (parts % GROUP_CPU);
 }
 
 static __always_inline u64 rest_per_weight(void)
@@ -224,7 +248,7 @@ static __always_inline u64 rest_per_weight(void)
 }
 
 /*
- * Takes out the children of an order who would receive more than `unit` for each of their leaves; the
+ * Takes out the children of an order who would receive more than `unit` for each of their cpus; the
  * rest gives more to a weight each time, so that nobody who was taken out would come back.
  */
 policy_fn u32 take_capped(u32 id, u64 unit)
@@ -240,9 +264,9 @@ policy_fn u32 take_capped(u32 id, u64 unit)
 		member = MEMBER(id);
 		TREE->patience--;
 		if (member->capped != TREE->search &&
-		    member->weight * per_weight > usable(unit, member->leaves)) {
+		    counts_for(member->weight, per_weight) > usable(unit, member->parts)) {
 			member->capped = TREE->search;
-			TREE->rest -= usable(unit, member->leaves);
+			TREE->rest -= usable(unit, member->parts);
 			TREE->rest_weight -= member->weight;
 			per_weight = rest_per_weight();
 			taken++;
@@ -265,8 +289,9 @@ policy_fn u32 search_orders(u32 n, u64 unit)
 			break;
 		order = ilog2(orders);
 		orders ^= 1ULL << order;
-		/* Nobody of this order weighs 2^(order + 1) for each of its leaves. */
-		if (ilog2(rest_per_weight() | 1) + 1 + order + 1 <= ilog2(unit) + GROUP_ORDER_OF_ONE)
+		/* Nobody of this order weighs 2^(order + 1) for each of its cpus, but of the last. */
+		if (order < GROUP_ORDERS - 1 &&
+		    ilog2(rest_per_weight() | 1) + 1 + order + 1 <= ilog2(unit) + GROUP_ORDER_OF_ONE)
 			break;
 		if (order < GROUP_ORDERS)
 			taken += take_capped(NODE(n)->first[order], unit);
@@ -275,15 +300,17 @@ policy_fn u32 search_orders(u32 n, u64 unit)
 }
 
 /*
- * The children of a node share `all`, but none receives more than `unit` for each of its leaves. Leaves
- * what those who are not capped share in TREE->rest, and their weight in TREE->rest_weight.
+ * The children of a node share `all`, but none receives more than `unit` for each of its cpus, and tasks
+ * that are not at large have what they have. Leaves what the others share who are not capped in TREE->rest,
+ * and their weight in TREE->rest_weight.
  */
 policy_fn u32 fill(u32 n, u64 all, u64 unit)
 {
+	u64 fixed = usable(unit, NODE(n)->fixed);
 	u32 i;
 
-	TREE->rest = all;
-	TREE->rest_weight = NODE(n)->competing;
+	TREE->rest = all > fixed ? all - fixed : 0;
+	TREE->rest_weight = NODE(n)->competing - NODE(n)->fixed_weight;
 	TREE->search++;
 	TREE->patience = GROUP_SEARCH;
 	/* Within an order, somebody who came early may exceed what is left by those behind. */
@@ -294,18 +321,26 @@ policy_fn u32 fill(u32 n, u64 all, u64 unit)
 	return 0;
 }
 
+/* a / b with as many binary digits; b is below 2^44. */
+static __always_inline u64 fraction(u64 a, u64 b)
+{
+	u32 half = GROUP_FRACTION / 2;
+	u64 rest = a % b << half;
+
+	return (a / b << GROUP_FRACTION) + (rest / b << half) + (rest % b << half) / b;
+}
+
 static __always_inline void find_root(void)
 {
-	u64 weight, cpus;
+	u64 weight, parts;
 
 	fill(GROUP_ROOT, TREE->cpus << GROUP_FRACTION, 1ULL << GROUP_FRACTION);
-	weight = TREE->rest_weight;
-	cpus = TREE->rest >> GROUP_FRACTION;
-	if (!cpus || weight / cpus >= 1ULL << (62 - GROUP_FRACTION))
+	weight = TREE->rest_weight * GROUP_CPU;
+	parts = TREE->rest / ((1ULL << GROUP_FRACTION) / GROUP_CPU);
+	if (!parts || weight / parts >= 1ULL << (62 - GROUP_FRACTION))
 		TREE->per_cpu = GROUP_NO_CAP;
 	else
-		TREE->per_cpu = (weight / cpus << GROUP_FRACTION) +
-				  ((weight % cpus) << GROUP_FRACTION) / cpus;
+		TREE->per_cpu = fraction(weight, parts);
 	NODE(GROUP_ROOT)->per_weight = NODE(GROUP_ROOT)->plain = 1ULL << GROUP_FRACTION;
 }
 
@@ -324,13 +359,13 @@ policy_fn u32 find_share(u32 n)
 	parent = NODE(member->parent);
 	if (node->competing)
 		node->plain = member->weight * parent->plain / node->competing;
-	counts = member->weight * parent->per_weight;
-	node->saturated = parent->saturated || counts >= usable(TREE->per_cpu, member->leaves);
+	counts = counts_for(member->weight, parent->per_weight);
+	node->saturated = parent->saturated || counts >= usable(TREE->per_cpu, member->parts);
 	if (node->saturated)
 		return 0;
 	TREE->rest = counts;
 	TREE->rest_weight = node->competing;
-	if (counts > TREE->per_cpu)
+	if (counts > TREE->per_cpu || TREE->fixed)
 		fill(n, counts, TREE->per_cpu);
 	node->per_weight = rest_per_weight();
 	return 0;
@@ -373,13 +408,13 @@ policy_fn u32 group_weight(u32 task, u32 told)
 	u32 digits = GROUP_FRACTION - TREE->scale;
 	u64 counts, least;
 
-	if (!TREE->grown || member->parent == GROUP_ROOT || !member->leaves)
+	if (!TREE->grown || member->parent == GROUP_ROOT || !member->parts)
 		return as_weight((u64)member->weight << TREE->scale);
 	/* Nobody competes while there is a cpu for each. */
 	if (TREE->runnable <= TREE->cpus)
 		return told;
 	refresh_shares(member->parent);
-	counts = member->weight * parent->per_weight;
+	counts = counts_for(member->weight, parent->per_weight);
 	if (!parent->saturated && counts <= TREE->per_cpu)
 		return as_weight((counts + (1ULL << digits >> 1)) >> digits);
 	/* Anything above c will do, so that it need not change with c. */
@@ -395,11 +430,11 @@ static __always_inline u32 group_newborn_weight(u32 task)
 	struct group_member __arena *member = MEMBER(task);
 	u32 digits = GROUP_FRACTION - TREE->scale;
 
-	if (!TREE->grown || member->parent == GROUP_ROOT || member->leaves ||
+	if (!TREE->grown || member->parent == GROUP_ROOT || member->parts ||
 	    !NODE(member->parent)->competing)
 		return group_weight(task, 0);
 	refresh_shares(member->parent);
-	return as_weight((member->weight * NODE(member->parent)->per_weight +
+	return as_weight((counts_for(member->weight, NODE(member->parent)->per_weight) +
 			  (1ULL << digits >> 1)) >> digits);
 }
 
@@ -409,7 +444,7 @@ policy_fn u32 group_plain_weight(u32 task)
 	struct group_member __arena *member = MEMBER(task);
 	u32 digits = GROUP_FRACTION - TREE->scale;
 
-	if (!TREE->grown || member->parent == GROUP_ROOT || !member->leaves)
+	if (!TREE->grown || member->parent == GROUP_ROOT || !member->parts)
 		return as_weight((u64)member->weight << TREE->scale);
 	refresh_shares(member->parent);
 	return as_weight((member->weight * NODE(member->parent)->plain + (1ULL << digits >> 1)) >> digits);
@@ -442,7 +477,7 @@ policy_fn u32 group_join(u32 task)
 		return 0;
 	TREE->list[TREE->runnable & (POLICY_TASKS - 1)] = task;
 	member->at = ++TREE->runnable;
-	count_leaves(task, 1);
+	count_parts(task, member->fixed ?: GROUP_CPU);
 	tree_changed();
 	note_member(task, member->parent);
 	return 0;
@@ -459,7 +494,7 @@ policy_fn u32 group_part(u32 task)
 	TREE->list[(at - 1) & (POLICY_TASKS - 1)] = last;
 	MEMBER(last)->at = at;
 	member->at = 0;
-	count_leaves(task, -1);
+	count_parts(task, -member->parts);
 	tree_changed();
 	note_member(task, member->parent);
 	return 0;
@@ -534,7 +569,8 @@ policy_fn u32 group_add_node(u32 above, u32 weight, u64 cgroup)
 		return NIL;
 	node = NODE(n);
 	node->cgroup = cgroup;
-	node->competing = node->orders = node->found = 0;
+	node->competing = node->fixed_weight = node->orders = node->found = 0;
+	node->fixed = 0;
 	node->estate_ns = node->owed_ns = 0;
 	node->top = above == GROUP_ROOT ? n : NODE(above)->top;
 	node->refs = 1;
@@ -543,9 +579,26 @@ policy_fn u32 group_add_node(u32 above, u32 weight, u64 cgroup)
 	member = MEMBER(GROUP_MEMBER(n & (GROUP_NODES - 1)));
 	member->parent = above;
 	member->weight = weight;
-	member->leaves = 0;
+	member->parts = 0;
 	note_member(GROUP_MEMBER(n & (GROUP_NODES - 1)), above);
 	return n;
+}
+
+/* A task has so many parts of cpus that are short; none if it is at large. */
+policy_fn u32 group_set_fixed(u32 task, u32 fixed)
+{
+	struct group_member __arena *member = MEMBER(task);
+	u32 parts = member->parts;
+
+	if (member->fixed == fixed)
+		return 0;
+	if (parts)
+		count_parts(task, -parts);
+	member->fixed = fixed;
+	if (parts)
+		count_parts(task, fixed ?: GROUP_CPU);
+	tree_changed();
+	return 0;
 }
 
 static __always_inline void group_set_node_weight(u32 n, u32 weight)
@@ -565,17 +618,17 @@ static __always_inline void group_set_weight(u32 task, u32 weight)
 policy_fn u32 group_place(u32 task, u32 n)
 {
 	struct group_member __arena *member = MEMBER(task);
-	u32 before = member->parent, leaves = member->leaves;
+	u32 before = member->parent, parts = member->parts;
 
 	if (before == n)
 		return 0;
-	if (leaves)
-		count_leaves(task, -1);
+	if (parts)
+		count_parts(task, -parts);
 	member->parent = n;
 	if (n != NIL)
 		NODE(n)->refs++;
-	if (leaves)
-		count_leaves(task, 1);
+	if (parts)
+		count_parts(task, parts);
 	note_member(task, n);
 	if (before != NIL)
 		group_release(before);

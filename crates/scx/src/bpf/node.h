@@ -22,6 +22,8 @@ enum group_limits {
 	GROUP_SEARCH = 16 * POLICY_CPUS,
 	/* Changes that the loader may be behind with. */
 	GROUP_CHANGES = 16384,
+	/* Parts of a cpu. */
+	GROUP_CPU = 1 << 16,
 };
 
 /* A task or a node. */
@@ -29,9 +31,11 @@ struct group_member {
 	/* A node; NIL for the root, and for a task that is nowhere. */
 	u32 parent;
 	u32 weight;
-	/* Runnable tasks of it and below it. */
-	u32 leaves;
-	/* Neighbours among the siblings of its order that have leaves. */
+	/* Parts of cpus that the runnable tasks of it and below it can use. */
+	u32 parts;
+	/* Of a task: what it has of cpus that are short, whatever its siblings have; 0 if it is at large. */
+	u32 fixed;
+	/* Neighbours among the siblings of its order that compete, and are at large. */
 	u32 next, previous;
 	/* The last search that found it capped. */
 	u32 capped;
@@ -42,9 +46,11 @@ struct group_member {
 
 struct group_node {
 	u64 cgroup;
-	/* The weight of the children that have leaves. */
-	u64 competing;
-	/* Bit per order: there are such children. */
+	/* The weight of the children that have parts; and of those, tasks, that are not at large. */
+	u64 competing, fixed_weight;
+	/* What the latter have. */
+	u32 fixed;
+	/* Bit per order: there are such children that are at large. */
 	u64 orders;
 	/* What a child counts for, for each unit of its weight, unless it is capped. */
 	u64 per_weight;
@@ -101,6 +107,8 @@ struct group_tree {
 	u32 free_node;
 	/* Runnable tasks; the next to be told, and how many are to be since the last change. */
 	u32 runnable, next, unseen;
+	/* Runnable tasks that are not at large. */
+	u32 fixed;
 	/* Nodes from a task up whose shares are old. */
 	u32 old[GROUP_DEPTH + 2];
 	u32 list[POLICY_TASKS];
