@@ -31,9 +31,9 @@
 #define PRORATA_PAID_H
 
 /* Enough is this many quanta for a task that is due a cpu, such a part of it for others, … */
-#define PAID_QUANTA 10
+#define PAID_QUANTA 15
 /* … but no less than this. */
-#define PAID_QUANTA_LEAST 2
+#define PAID_QUANTA_LEAST 1
 #define PAID_LOOKS 256
 #define IDLER_WEIGHT (POLICY_WEIGHT_MAX / 2)
 
