@@ -189,7 +189,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	word_exchange(&slot->home, home);
 	custody = look_custody(id);
 	if (custody == TASK_BLOCKED) {
-		slot->exec_ns = p->se.sum_exec_runtime;
+		ledger_wake(slot, p->se.sum_exec_runtime);
 		join(slot, id, now);
 	} else if (custody == TASK_AWAY) {
 		if (goes_on_away(p, id, home, now))

@@ -39,6 +39,17 @@ static u64 run_time_ns(const struct task_struct *p)
 	return p->se.sum_exec_runtime + (since_ns > 0 ? since_ns : 0);
 }
 
+/*
+ * A task wakes. What it ran since we were told that it sleeps, until the cpu had another, is its own too: of
+ * who sleeps again and again it would be much.
+ */
+static void ledger_wake(struct slot __arena *slot, u64 exec_ns)
+{
+	/* By the clock of another cpu it had run longer. */
+	if (exec_ns < slot->exec_ns)
+		slot->exec_ns = exec_ns;
+}
+
 static void ledger_grant(struct slot __arena *slot, u64 run_ns)
 {
 	slot->run_ns = run_ns;

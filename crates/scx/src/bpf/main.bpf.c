@@ -105,7 +105,7 @@ static u32 place_of(struct slot __arena *slot, u32 id, u64 exec_ns, bool thrown_
 
 	switch (slot->state) {
 	case TASK_BLOCKED:
-		slot->exec_ns = exec_ns;
+		ledger_wake(slot, exec_ns);
 		join(id);
 		return PLACE_QUEUE;
 	case TASK_RUNNING:
@@ -226,6 +226,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	slot->in_transit = reads;
 	if (slot->state == TASK_BLOCKED) {
 		if (!slot->known) {
+			slot->exec_ns = exec_ns;
 			introduce_task(slot, id);
 			if (!exec_ns && keeps_turns())
 				begin_in_advance(id);
