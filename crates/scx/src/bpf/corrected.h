@@ -215,18 +215,25 @@ turns_fn bool corrected_has_choice(void)
 	return CORRECTED->runnable > CORRECTED->running + 1;
 }
 
-/* The task that a cpu ran last is looked at, and some of the runnable ones, of which there are as many. */
-turns_fn void corrected_look(u32 cpu)
+/*
+ * The task that a cpu ran last is looked at, and some of the runnable ones, of which there are as many; but
+ * not `but`, or NIL, which is about to run.
+ */
+turns_fn void corrected_look(u32 cpu, u32 but)
 {
 	u32 last = turn_cpu(cpu)->last, i;
 
-	if (last != NIL)
+	if (last != NIL && last != but)
 		corrected_consider(last);
 	for (i = 0; i < CORRECTED_PATROL; i++) {
+		u32 id;
+
 		CORRECTED->patrol++;
 		if (CORRECTED->patrol >= CORRECTED->runnable)
 			CORRECTED->patrol = 0;
-		corrected_consider(corrected_at(CORRECTED->patrol));
+		id = corrected_at(CORRECTED->patrol);
+		if (id != but)
+			corrected_consider(id);
 	}
 }
 
@@ -422,8 +429,8 @@ policy_fn u32 corrected_decide(u32 cpu, u32 turn)
 	return id;
 }
 
-/* Before a cpu picks. */
-turns_fn void corrected_prepare(u32 cpu)
+/* Before a cpu picks: who it knows it will, or NIL. */
+turns_fn void corrected_prepare(u32 cpu, u32 id)
 {
 	struct turn_cpu __arena *this = turn_cpu(cpu);
 
@@ -433,7 +440,7 @@ turns_fn void corrected_prepare(u32 cpu)
 	TURNS->stopping -= this->stopping;
 	this->stopping = 0;
 	if (corrected_has_choice())
-		corrected_look(cpu);
+		corrected_look(cpu, id);
 }
 
 turns_fn u32 corrected_pick_as_policy(u32 cpu)
@@ -616,7 +623,7 @@ turns_fn u32 corrected_pick(u32 cpu)
 	if (!CORRECTED->open)
 		return corrected_pick_as_policy(cpu);
 	online_advance(now_ns());
-	corrected_prepare(cpu);
+	corrected_prepare(cpu, NIL);
 	turn = corrected_turn(cpu);
 	if (turn == NIL)
 		turn = corrected_adopt(cpu);
@@ -638,12 +645,12 @@ turns_fn bool corrected_is_next(u32 cpu, u32 id)
 	       corrected_goes_first(id, held);
 }
 
-/* As corrected_pick, then. */
+/* As corrected_pick, then. Who else waits fits among the candidates: none is lost for who is about to run. */
 turns_fn u32 corrected_pick_ready(u32 cpu)
 {
 	u32 id = TURNS->ready.first;
 
-	corrected_prepare(cpu);
+	corrected_prepare(cpu, id);
 	corrected_start_early(cpu, id);
 	return id;
 }

@@ -251,9 +251,7 @@ static __always_inline struct s128 online_error(struct online_task __arena *task
 
 static __always_inline bool online_is_ahead(u32 id)
 {
-	struct s128 error = online_error(ONLINE_TASK(id));
-
-	return error.high > 0 || (!error.high && error.low);
+	return wide_is_positive(online_error(ONLINE_TASK(id)));
 }
 
 /* Sets its error, in its mode. */
@@ -476,25 +474,25 @@ static __always_inline void online_enter(u32 id)
 		heap_insert(HEAP_SHARED, id);
 }
 
-/* A task, which is served, is asleep. */
-static __always_inline void online_withdraw(u32 id)
+/* A task, which is served and has this error, is asleep. */
+static __always_inline void online_withdraw(u32 id, struct s128 error)
 {
 	if (ONLINE_TASK(id)->mode == ONLINE_CAPPED)
 		ONLINE->capped -= ONLINE_TASK(id)->weight;
 	ONLINE->total -= ONLINE_TASK(id)->weight;
 	heap_remove(HEAP_CAPPED, id);
 	heap_remove(HEAP_SHARED, id);
-	online_set_mode(id, ONLINE_ASLEEP);
+	ONLINE_TASK(id)->mode = ONLINE_ASLEEP;
+	wide_store(&ONLINE_TASK(id)->line, error);
 }
 
 /*
  * A task is served no longer, and is behind by at most kept_ns: it had no use for the rest. Those have it
  * who would have received more without the task while that lasted.
  */
-static __always_inline void online_leave(u32 id, u64 kept_ns)
+static __always_inline void online_leave(u32 id, struct s128 error, u64 kept_ns)
 {
 	struct online_task __arena *task = ONLINE_TASK(id);
-	struct s128 error = online_error(task);
 	s64 excess_ns = -(s64)kept_ns - error.high - (error.low != 0);
 
 	if (excess_ns < 0)
@@ -507,11 +505,12 @@ static __always_inline void online_leave(u32 id, u64 kept_ns)
 		ONLINE->lasted_ns = online_scaled(excess_ns, ONLINE->shared_weight,
 						  task->weight * ONLINE->shared_cpus);
 	online_begin_anew();
-	online_withdraw(id);
+	online_withdraw(id, error);
 	online_add_ns(task, excess_ns);
 	online_readjust();
 	ONLINE->lasted_ns = 0;
-	online_share(-ONLINE->rest_ns);
+	if (ONLINE->rest_ns)
+		online_share(-ONLINE->rest_ns);
 }
 
 /* A task that is entitled to a whole cpu, sleeps, and is ahead no longer; NIL if there is none. */
@@ -545,7 +544,7 @@ static __always_inline void online_end(u32 id)
 {
 	online_expect_end(id, false);
 	ONLINE_TASK(id)->ahead = false;
-	online_leave(id, 0);
+	online_leave(id, online_error(ONLINE_TASK(id)), 0);
 }
 
 /* Tasks that the ideal has caught up with are asleep from now on. */
@@ -626,12 +625,14 @@ policy_fn u32 online_wake(u32 id)
 /* A task sleeps from now on. */
 policy_fn u32 online_block(u32 id)
 {
-	if (online_is_ahead(id)) {
+	struct s128 error = online_error(ONLINE_TASK(id));
+
+	if (wide_is_positive(error)) {
 		ONLINE_TASK(id)->ahead = true;
 		online_expect_end(id, true);
 		return 0;
 	}
-	online_leave(id, ONLINE_KEPT_QUANTA * quantum_ns());
+	online_leave(id, error, ONLINE_KEPT_QUANTA * quantum_ns());
 	return 0;
 }
 
@@ -648,7 +649,7 @@ policy_fn u32 online_set_weight(u32 id, u32 weight)
 		online_expect_end(id, false);
 	task->ahead = false;
 	online_begin_anew();
-	online_withdraw(id);
+	online_withdraw(id, online_error(task));
 	task->weight = weight;
 	online_enter(id);
 	online_readjust();

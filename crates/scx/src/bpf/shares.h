@@ -8,8 +8,8 @@
  *
  * Included after POLICY_MEMORY by a policy whose struct policy_task has `weight`, `class_next` and
  * `class_prev`, whose struct policy_state has what shares_state.h lists, and that says with may_serve(k)
- * whether group k has a task for one more cpu. While there is a cpu for each task, any cap would do: with
- * WEIGHS_FEW all count for what they weigh then, so that fewer change when tasks come and go, else for 1.
+ * whether group k has a task for one more cpu. While there is a cpu for each task, any cap would do: all
+ * count for what they weigh then, so that none changes when others come and go.
  */
 #ifndef PRORATA_SHARES_H
 #define PRORATA_SHARES_H
@@ -156,8 +156,9 @@ static __always_inline bool find_cap(void)
 	u64 total = STATE->load;
 	u32 infeasible = unknown_zero(total), present = STATE->class_present, i;
 
-	if (has_cpu_for_each())
-		return WEIGHS_FEW ? set_cap(CAP_NONE, 1) : set_cap(1, 1);
+	/* On one cpu every weight is feasible. */
+	if (has_cpu_for_each() || STATE->cpus == 1)
+		return set_cap(CAP_NONE, 1);
 	bpf_for(i, 0, GROUPS) {
 		u32 order = order_of(present), left = STATE->cpus - infeasible, more;
 		u32 count = STATE->class_count[order];
@@ -199,19 +200,28 @@ static __always_inline void note_change(u32 id, u64 feasible, u64 cpus)
 	STATE->changed_count++;
 }
 
+/* The lightest of a set of groups, which is not empty. */
+static __always_inline u32 lightest_of(u32 groups)
+{
+	return lowest_bit(groups) & (GROUPS - 1);
+}
+
 /* Finds the tasks above the cap. */
 policy_fn u32 collect_capped(void)
 {
-	u32 found = unknown_zero(STATE->count), i, order;
+	u32 found = unknown_zero(STATE->count), i, j;
 
 	if (STATE->cap_feasible != CAP_NONE) {
 		u32 lowest = order_of(STATE->cap_feasible / STATE->cap_cpus);
+		u32 left = STATE->class_present >> lowest << lowest;
 
-		bpf_for(order, lowest, GROUPS) {
-			u32 first = STATE->class_head[order & (GROUPS - 1)], id = first;
+		bpf_for(j, 0, GROUPS) {
+			u32 first, id;
 
-			if (!(STATE->class_present >> order & 1))
-				continue;
+			if (!left)
+				break;
+			id = first = STATE->class_head[lightest_of(left)];
+			left &= left - 1;
 			bpf_for(i, 0, POLICY_TASKS) {
 				if (above_cap(id)) {
 					STATE->capped[found & (CHANGED - 1)] = id;
@@ -363,12 +373,6 @@ policy_fn u32 account_changed(void)
 	return 0;
 }
 
-/* The lightest of a set of groups, which is not empty. */
-static __always_inline u32 lightest_of(u32 groups)
-{
-	return order_of(groups & -groups);
-}
-
 /* What is remembered of the error of a group without tasks. */
 static __always_inline s64 within_interval(s64 error_ns)
 {
@@ -379,16 +383,11 @@ static __always_inline s64 within_interval(s64 error_ns)
 	return error_ns < -limit_ns ? -limit_ns : error_ns;
 }
 
-/*
- * Computes anew what every group is worth. No cpu moves; every group keeps its error, and virtual
- * time starts from 0 again.
- */
-policy_fn u32 settle(void)
+/* Virtual time starts from 0 again; every group keeps its error. */
+static __always_inline void restart_virtual_time(void)
 {
-	u64 rests = unknown_zero(STATE->count), old_of = STATE->settled_of;
-	u64 parts = cpu_parts(), of = cpu_divisor(), part;
-	s64 services = STATE->served_ns, whole;
-	bool each = WEIGHS_FEW && has_cpu_for_each();
+	u64 rests = unknown_zero(STATE->count), of = STATE->settled_of, part;
+	s64 services = STATE->served_ns * of, whole;
 	u32 left = STATE->touched, i;
 
 	bpf_for(i, 0, GROUPS) {
@@ -400,13 +399,37 @@ policy_fn u32 settle(void)
 	/* The virtual time of the competition is whole + part/rests. */
 	if (!rests)
 		rests = 1;
-	services *= old_of;
 	whole = divide_down(services, rests);
 	part = services - whole * rests;
 	left = STATE->touched;
 	bpf_for(i, 0, GROUPS) {
 		struct group __arena *group;
-		u64 rest, worth;
+		u64 rest;
+
+		if (!left)
+			break;
+		group = GROUP(lightest_of(left));
+		left &= left - 1;
+		rest = group->rest;
+		if (rest)
+			group->service_ns -= divide_down(
+				whole * (s64)rest + (s64)proportion(rest, part, rests), of);
+	}
+	STATE->served_ns = 0;
+}
+
+/* Computes anew what every group is worth. No cpu moves. */
+policy_fn u32 settle(void)
+{
+	u64 parts = cpu_parts(), of = cpu_divisor();
+	bool each = has_cpu_for_each();
+	u32 left = STATE->touched, i;
+
+	if (STATE->served_ns)
+		restart_virtual_time();
+	bpf_for(i, 0, GROUPS) {
+		struct group __arena *group;
+		u64 worth, floor;
 		u32 k;
 
 		if (!left)
@@ -414,18 +437,14 @@ policy_fn u32 settle(void)
 		k = lightest_of(left);
 		left &= left - 1;
 		group = GROUP(k);
-		rest = group->rest;
-		worth = group->weight * of;
-		if (rest)
-			group->service_ns -= divide_down(
-				whole * (s64)rest + (s64)proportion(rest, part, rests), old_of);
 		if (!(STATE->present >> k & 1))
 			group->service_ns = within_interval(group->service_ns);
-		group->floor = group->capped + (each ? STATE->class_count[k] : worth / parts);
-		group->rest = each ? 0 : worth % parts;
+		worth = group->weight * of;
+		floor = each ? STATE->class_count[k] : worth / parts;
+		group->floor = group->capped + floor;
+		group->rest = each ? 0 : worth - floor * parts;
 	}
 	STATE->settled_of = of;
-	STATE->served_ns = 0;
 	return 0;
 }
 

@@ -134,6 +134,11 @@ static __always_inline struct s128 wide_product(s64 a, s64 b)
 	return wide_plus((struct s128) { .low = low, .high = high }, wide(sign & 1));
 }
 
+static __always_inline bool wide_is_positive(struct s128 n)
+{
+	return n.high > 0 || (!n.high && n.low);
+}
+
 static __always_inline bool wide_less(struct s128 a, struct s128 b)
 {
 	return a.high < b.high || (a.high == b.high && a.low < b.low);
@@ -165,9 +170,17 @@ static __always_inline u64 mul_div(u64 a, u64 b, u64 c)
 /* floor(part * 2^64 / divisor) for part < divisor < 2^35 */
 static __always_inline u64 divide_part(u64 part, u64 divisor, u64 *rest)
 {
-	u64 high = (part << 29) / divisor, middle, low;
+	u64 high, middle, low;
 
 	/* A division takes ten instructions, a product one. */
+	if (!(divisor >> 32)) {
+		high = (part << 32) / divisor;
+		part = (part << 32) - high * divisor;
+		low = (part << 32) / divisor;
+		*rest = (part << 32) - low * divisor;
+		return high << 32 | low;
+	}
+	high = (part << 29) / divisor;
 	part = (part << 29) - high * divisor;
 	middle = (part << 29) / divisor;
 	part = (part << 29) - middle * divisor;
@@ -176,7 +189,6 @@ static __always_inline u64 divide_part(u64 part, u64 divisor, u64 *rest)
 	return high << 35 | middle << 6 | low;
 }
 
-/* The position of the highest set bit; n is not 0. */
 static const u8 log_of_hash[64] = {
 	 0, 47,  1, 56, 48, 27,  2, 60, 57, 49, 41, 37, 28, 16,  3, 61,
 	54, 58, 35, 52, 50, 42, 21, 44, 38, 32, 29, 23, 17, 11,  4, 62,
@@ -184,6 +196,14 @@ static const u8 log_of_hash[64] = {
 	25, 39, 14, 33, 19, 30,  9, 24, 13, 18,  8, 12,  7,  6,  5, 63,
 };
 
+/* The position of the highest set bit, below which all are set. */
+static __always_inline u32 log_of_ones(u64 n)
+{
+	/* A de Bruijn sequence: each of the 64 possible n has another product in the top 6 bits. */
+	return log_of_hash[(n * 0x03f79d71b4cb0a89ULL) >> 58];
+}
+
+/* The position of the highest set bit; n is not 0. */
 static __always_inline u32 ilog2(u64 n)
 {
 	n |= n >> 1;
@@ -192,8 +212,13 @@ static __always_inline u32 ilog2(u64 n)
 	n |= n >> 8;
 	n |= n >> 16;
 	n |= n >> 32;
-	/* A de Bruijn sequence: each of the 64 possible n has another product in the top 6 bits. */
-	return log_of_hash[(n * 0x03f79d71b4cb0a89ULL) >> 58];
+	return log_of_ones(n);
+}
+
+/* The position of the lowest set bit; n is not 0. */
+static __always_inline u32 lowest_bit(u64 n)
+{
+	return log_of_ones(n ^ (n - 1));
 }
 
 #endif

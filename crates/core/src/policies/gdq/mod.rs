@@ -65,6 +65,9 @@
 //!   a cpu, the next cpu that competes looks at once. A cpu whose queue runs empty takes a task of its
 //!   group, else of the group that it should go to, else of any that has more tasks than cpus: it
 //!   idles only if no task waits.
+//! * While there is a cpu for each task, groups are worth a cpu for each of theirs, and tasks count for what
+//!   they weigh. (The cap of 1 that they all exceed would do as well; but two tasks on one cpu that wake each
+//!   other would go to another group, and back, with each switch.)
 //! * A change of the weight of a *running* task, its own or by the cap, takes effect when it is
 //!   charged, if it moves the task to another group.
 //! * A quantum that ends early is charged in full when it begins; what is left over adds up, and
@@ -82,8 +85,8 @@
 //! finishing time (w + T)/Φ̂ is the least, that is when it is nearly T behind or was idle, and if it is
 //! not the least when its task wakes, nobody looks again for up to T. In
 //! `workloads/desktop-beside-a-build.toml` (4 cpus, quanta of 4 ms, so T = 80 ms) a music player that
-//! asks for 1 ms in 20 waits 2.6 ms in the median and 48 ms in one case of a hundred, and has 96 % of
-//! what it asks for; with `t=4` it waits 1.4 and 9 ms and has all of it. (That is 18 % of its ideal
+//! asks for 1 ms in 20 waits 2.8 ms in the median and 54 ms in one case of a hundred, and has 95 % of
+//! what it asks for; with `t=4` it waits 1.0 and 10 ms and has all of it. (That is 18 % of its ideal
 //! share only because the ideal pays it for all the time that it waits.)
 
 mod allocator;
@@ -210,7 +213,7 @@ impl Gdq {
     #[must_use]
     pub fn new(setup: &Setup, interval_quanta: u32, delta: u32) -> Gdq {
         let interval_ns = setup.quantum_ns.saturating_mul(u64::from(interval_quanta));
-        let mut feasible = Feasible::new(setup.cpus);
+        let mut feasible = Feasible::weighing_few(setup.cpus);
         feasible.put_off();
         Gdq {
             quantum_ns: setup.quantum_ns,
@@ -245,7 +248,7 @@ impl Gdq {
                 self.allocator.join(k, weight);
             }
         }
-        self.allocator.settle(self.feasible.per_cpu());
+        self.settle_groups();
         let cpus = self.cpus.len() as u64;
         for (cpu, record) in (1..).zip(&mut self.cpus) {
             let first_ns = u128::from(self.interval_ns) * cpu / u128::from(cpus);
@@ -321,10 +324,19 @@ impl Gdq {
             self.allocator.join(k, weight);
         }
         self.queues.set_cap(self.feasible.per_cpu().fraction());
-        self.allocator.settle(self.feasible.per_cpu());
+        self.settle_groups();
         for i in 0..self.feasible.changed().len() {
             let (task, _) = self.feasible.changed()[i];
             self.replace(task, old_cap);
+        }
+    }
+
+    /// Groups are worth what they are with the tasks that they have now.
+    fn settle_groups(&mut self) {
+        if self.feasible.has_cpu_for_each() {
+            self.allocator.settle_each();
+        } else {
+            self.allocator.settle(self.feasible.per_cpu());
         }
     }
 

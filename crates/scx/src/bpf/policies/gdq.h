@@ -118,7 +118,6 @@ POLICY_MEMORY
 
 #define QUEUE(id) (&STATE->queues[id])
 
-#define WEIGHS_FEW false
 #include "../shares.h"
 
 /* The group has a task for one more cpu. */
@@ -179,6 +178,12 @@ policy_fn u32 find_queue(u32 k, u32 wanted)
 		id = queue->next;
 	}
 	return best;
+}
+
+/* The lightest queue of a group, or the one furthest behind; NIL if it has none. */
+static __always_inline u32 extreme_queue(u32 k, u32 wanted)
+{
+	return GROUP(k)->queues > 1 ? find_queue(k, wanted) : GROUP(k)->first;
 }
 
 /* A new, stalled queue of a group; NIL if there are too many. */
@@ -335,8 +340,10 @@ policy_fn u32 queue_for_cpu(u32 k)
 policy_fn u32 end_round(u32 queue_id, u32 id)
 {
 	struct queue __arena *queue = QUEUE(queue_id);
-	u32 donor = find_queue(queue->group, DONOR), task;
+	u32 donor = NIL, task;
 
+	if (GROUP(queue->group)->queues > 1)
+		donor = find_queue(queue->group, DONOR);
 	if (donor == NIL || donor == queue_id || queue->nv <= QUEUE(donor)->nv + STATE->delta) {
 		queue->nv++;
 		return id;
@@ -380,12 +387,12 @@ static __always_inline u32 next_task(u32 queue_id)
 policy_fn u32 place(u32 id, u32 to_come)
 {
 	struct policy_task __arena *task = TASK(id);
-	u32 k = group_of(id), lightest = find_queue(k, LIGHTEST), queue = lightest;
+	u32 k = group_of(id), lightest = extreme_queue(k, LIGHTEST), queue = lightest;
 	struct group __arena *group = GROUP(k);
 
 	if (lightest == NIL ||
 	    (group->queues < group->floor + (group->rest > 0) && may_stall())) {
-		u32 furthest = find_queue(k, FURTHEST);
+		u32 furthest = extreme_queue(k, FURTHEST);
 
 		queue = open_queue(k, furthest == NIL ? group->nv : QUEUE(furthest)->nv);
 		if (queue == NIL)
@@ -452,12 +459,15 @@ policy_fn u32 replace_changed(void)
 	u64 parts = STATE->cap_parts;
 	u32 i;
 
-	account_changed();
+	if (STATE->changed_count)
+		account_changed();
 	if (STATE->is_fresh)
 		return 0;
 	STATE->cap_parts = cpu_parts();
 	STATE->cap_of = cpu_divisor();
 	settle();
+	if (!STATE->changed_count)
+		return 0;
 	bpf_for(i, 0, STATE->changed_count)
 		replace(STATE->changed[i & (CHANGED - 1)].task, parts);
 	return 0;
@@ -685,7 +695,8 @@ policy_fn u32 policy_init(u32 cpus)
 	}
 	STATE->is_fresh = true;
 	STATE->fresh_first = STATE->fresh_last = NIL;
-	STATE->cap_feasible = STATE->cap_cpus = 1;
+	STATE->cap_feasible = CAP_NONE;
+	STATE->cap_cpus = 1;
 	STATE->cap_parts = STATE->cap_of = STATE->settled_of = 1;
 	return 0;
 }

@@ -159,7 +159,6 @@ POLICY_MEMORY
 #define OPENING(k) (&STATE->openings[(k) & (GROUPS - 1)])
 #define CPU(index) (&STATE->cpu[(index) & (POLICY_CPUS - 1)])
 
-#define WEIGHS_FEW true
 #include "../shares.h"
 
 /* --- recording (step.h) ---------------------------------------------------------------------- */
@@ -249,11 +248,6 @@ static __always_inline u32 group_of_counts(u64 counts)
 }
 
 /* --- sets of queues -------------------------------------------------------------------------- */
-
-static __always_inline u32 lowest_bit(u64 bits)
-{
-	return ilog2(bits & -bits);
-}
 
 /* The first queue of a group from `start` on; NIL if there is none. */
 policy_fn u32 next_queue(u32 k, u32 start)

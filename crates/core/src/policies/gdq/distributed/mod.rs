@@ -28,10 +28,6 @@
 //! whose queue is empty looks in its own group first, and needs no other lock than the queues' for that: for
 //! a moment it has two queues, so that there are 3P of them, and two for each group.
 //!
-//! *Few*: while there is a cpu for each task that the shares know, groups are worth a cpu for each task, and
-//! tasks count for what they weigh. (For GDQ they all weigh 1 then. Two tasks on one cpu that wake each other
-//! would go from group to group with each switch: in the kernel that was two thirds of what it costs.)
-//!
 //! *Shares* are written at looks only. Who wakes, blocks or weighs another weight is noted by the cpu where
 //! that happens (here, where calls do not say where: by the cpu that was heard of last) and told to
 //! the shares at its next look; a sleep that is over by then is never told. Until then a newcomer counts for
