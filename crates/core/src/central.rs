@@ -13,7 +13,9 @@
 //! *Cost*: a decision a quantum in the mean, but as many for one pick as the policy chooses one
 //! task in a row: P·N for VTRR. `wake` and `block` O(N): made to compare with, not to be fast.
 //! *Limits*: a task that blocks within its quantum is charged all of it, and loses its frontlog.
-//! A cap below 100 is rounded by more than 1 %.
+//! A cap below 100 is rounded by more than 1 %. Where weights change all the time a policy can choose one
+//! task thousands of times in a row, since others are ahead of it: beyond 32 quanta to come such decisions
+//! are lost. (It would keep its cpu for as long, and alone once others, who have as many, sleep.)
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -30,6 +32,9 @@ use crate::weights::{self, Cap};
 pub fn build(spec: &str, setup: &Setup) -> Result<Box<dyn Policy + Send>, BuildError> {
     policies::build_with(spec, setup, |one_cpu| Ok(Box::new(Central::new(one_cpu, setup))))
 }
+
+/// The most quanta that a task may have to come.
+const FRONTLOG_MAX: u32 = 32;
 
 #[derive(Clone, Copy)]
 struct Known {
@@ -210,7 +215,8 @@ impl Policy for Central {
             if self.known(task).held_by.is_none() {
                 return Some(self.hold(cpu, task));
             }
-            self.known(task).frontlog += u32::from(crowded);
+            let frontlog = &mut self.known(task).frontlog;
+            *frontlog = (*frontlog + u32::from(crowded)).min(FRONTLOG_MAX);
         }
     }
 

@@ -72,8 +72,11 @@ fn nested(random: &mut Random, cpus: u32) -> Vec<Mask> {
     masks
 }
 
-/// The changes of a seed, and at each look what the runnable tasks are due.
-fn history(seed: u64) -> (u32, String, Vec<Option<Vec<(usize, f64)>>>) {
+/// What each task is due, in cpus.
+type Dues = Vec<(usize, f64)>;
+
+/// The changes of a seed, and at each look what the runnable tasks are due, if that can be.
+fn history(seed: u64) -> (u32, String, Vec<Option<Dues>>) {
     let mut random = Random(seed);
     let cpus = u32::try_from(1 + random.below(6)).expect("few");
     let masks = nested(&mut random, cpus);
@@ -128,7 +131,7 @@ fn some_like_weight(random: &mut Random) -> u32 {
 impl World {
     /// What each runnable task is due: of cpus that are short by weights, of others by the tree. `None` where
     /// that cannot be, since a node would have more than its part by tasks that are bound.
-    fn due(&self) -> Option<Vec<(usize, f64)>> {
+    fn due(&self) -> Option<Dues> {
         let runnable: Vec<usize> = (0..TASKS).filter(|&id| self.tasks[id].runs).collect();
         let plain: Vec<(Weight, Mask)> = runnable
             .iter()
@@ -145,12 +148,13 @@ impl World {
         }
         self.share(ROOT, f64::from(self.cpus), &mut rates);
         let rates = runnable.into_iter().map(|id| (id, rates[id].expect("everybody has a share")));
-        let due: Vec<(usize, f64)> = rates.collect();
+        let due: Dues = rates.collect();
         let total: f64 = due.iter().map(|(_, rate)| rate).sum();
         (total < f64::from(self.cpus) + 0.001).then_some(due)
     }
 
     /// What a task would count for if all could use any number of cpus, where 1 is 1024.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 1 to 2^27
     fn plain_weight(&self, id: usize) -> u32 {
         let task = self.tasks[id];
         let (mut counts, mut node) = (f64::from(task.weight), task.node);

@@ -39,6 +39,8 @@
 
 /* More than a pick takes but for thousands of tasks and cpus; a loop may have 2^23 turns. */
 #define CHOICES_MAX (1 << 20)
+/* The most quanta that a task may have to come: crates/core/src/central.rs. */
+#define FRONTLOG_MAX 32
 
 struct policy_task {
 	/* Its weight as it was given, among all runnable tasks. */
@@ -373,7 +375,7 @@ policy_fn u32 pick_among_cpus(u32 cpu)
 		account(id, quantum_ns());
 		if (!TASK(id)->held)
 			return hold(cpu, id);
-		if (crowded) {
+		if (crowded && TASK(id)->frontlog < FRONTLOG_MAX) {
 			TASK(id)->frontlog++;
 			STATE->counts.frontlogs++;
 		}
