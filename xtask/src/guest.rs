@@ -33,6 +33,7 @@ pub(crate) mod services;
 mod spinner;
 mod stress;
 mod system;
+mod topology;
 mod trace;
 mod user;
 mod watch;
@@ -62,6 +63,8 @@ pub(crate) enum Guest {
     Bound(bound::Args),
     /// Runs more hogs than the scheduler has slots, and prints what they received.
     Crowd(crowd::Args),
+    /// Runs hogs on many cpus, and prints what they received, and how often they moved.
+    Topology(topology::Args),
     /// Runs services and a session of systemd's under schedulers, and prints what they received and were due.
     Services(services::Args),
     /// Runs programs of Debian's under schedulers, and prints what they did and received.
@@ -111,6 +114,7 @@ impl Guest {
             Guest::Command(program) => program.execute(),
             Guest::Bound(args) => args.execute(),
             Guest::Crowd(args) => args.execute(),
+            Guest::Topology(args) => args.execute(),
             Guest::Services(args) => args.execute(),
             Guest::Apps(args) => args.execute(),
             Guest::Loads(args) => args.execute(),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::{setup, shell};
 
@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// Two cpus are a core.
     #[arg(long)]
     smt: bool,
+    /// The cpus are in so many sockets, each a node with a cache of its own.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
+    sockets: u32,
     /// More for the kernel's command line: maxcpus=2, isolcpus=1.
     #[arg(long, default_value = "", value_name = "OPTIONS")]
     boot: String,
@@ -63,6 +66,14 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn execute(self) -> Result<ExitCode> {
+        let per_socket = 1 + u32::from(self.smt);
+        ensure!(
+            self.cpus.is_multiple_of(self.sockets * per_socket),
+            "{} cpus are not for {} sockets alike: say --cpus {}",
+            self.cpus,
+            self.sockets,
+            self.cpus.next_multiple_of(self.sockets * per_socket)
+        );
         let mut programs = build_programs(!self.dev)?;
         programs.extend(self.programs);
         let packages: Vec<&str> = self.debian.iter().map(String::as_str).collect();
@@ -72,6 +83,7 @@ impl Args {
             cpus: self.cpus,
             icount: self.icount,
             smt: self.smt,
+            sockets: self.sockets,
             boot: self.boot,
             debian: if packages.is_empty() { None } else { Some(debian(&packages)?) },
             timeout: Duration::from_secs(self.timeout),
@@ -110,6 +122,8 @@ pub(crate) struct Check<'a> {
     pub(crate) icount: Option<u32>,
     /// Two cpus are a core.
     pub(crate) smt: bool,
+    /// Nodes, with a cache each; none is one.
+    pub(crate) sockets: u32,
     /// More for the kernel's command line.
     pub(crate) boot: &'a str,
     /// Taken along.
@@ -131,6 +145,7 @@ pub(crate) fn check(what: &Check<'_>, script: &str, show: &mut dyn FnMut(&str)) 
         cpus: what.cpus,
         icount: what.icount,
         smt: what.smt,
+        sockets: what.sockets.max(1),
         boot: what.boot.to_string(),
         debian: what.debian.cloned(),
         timeout: what.timeout,

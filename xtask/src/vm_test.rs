@@ -51,6 +51,12 @@ const COMING_MS: u64 = 1000;
 /// An instruction takes 4 ns: the emulated cpus are slow, and the host is done the sooner.
 const ICOUNT: u32 = 2;
 
+/// Hogs on two sockets change sockets so often in a second. Found: 1.7 times, and 20 where nobody looks at
+/// caches.
+const FAR_MOVES: u32 = 5;
+/// And are so far from their shares after a second, in per mille, of which a quantum is 25.
+const FAR_ERROR: u32 = 60;
+
 /// Attempts of each attack that is a race; `cargo xtask vm -- xtask guest attack` makes as many as one
 /// likes.
 const RACES: u32 = 200;
@@ -110,6 +116,9 @@ pub(crate) fn run() -> Result<()> {
     eprintln!("xtask: in the kernel, 2 of 4 cpus offline");
     let machine = Check { cpus: 4, boot: "maxcpus=2", ..Check::default() };
     boot_and_check(&machine, &[bound_to_offline_cpus()])?;
+    eprintln!("xtask: in the kernel, 2 sockets of 4 cpus");
+    let machine = Check { cpus: 8, smt: true, sockets: 2, ..Check::default() };
+    boot_and_check(&machine, &[sockets()])?;
     eprintln!("xtask: services and a session of systemd's, 2 cpus");
     let debian = vm::debian(services::PACKAGES)?;
     let machine = Check { cpus: 2, debian: Some(&debian), ..Check::default() };
@@ -239,6 +248,17 @@ fn bound() -> String {
          --case '8, 1, 1 on cpu 1' --under scx_prorata
 xtask guest bound --seconds 1 --case '3, 2, 1 on cpu 1; 3, 3' \
     --under 'scx_prorata --record /tmp/recording'
+prorata verify /tmp/recording
+grep -q ' paid ' /tmp/recording"
+    )
+}
+
+/// Hogs stay near to their caches, and receive what they are due; the policy decides as the core's, which
+/// knows of no caches.
+fn sockets() -> String {
+    format!(
+        "xtask guest topology --hogs 40 --seconds 1 --share-error {FAR_ERROR} --far {FAR_MOVES} \
+         --under 'scx_prorata --record /tmp/recording'
 prorata verify /tmp/recording
 grep -q ' paid ' /tmp/recording"
     )

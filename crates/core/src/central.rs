@@ -14,8 +14,10 @@
 //! task in a row: P·N for VTRR. `wake` and `block` O(N): made to compare with, not to be fast.
 //! *Limits*: a task that blocks within its quantum is charged all of it, and loses its frontlog.
 //! A cap below 100 is rounded by more than 1 %. Where weights change all the time a policy can choose one
-//! task thousands of times in a row, since others are ahead of it: beyond 32 quanta to come such decisions
-//! are lost. (It would keep its cpu for as long, and alone once others, who have as many, sleep.)
+//! task thousands of times in a row, since others are ahead of it: beyond 32 quanta to come, or as many as
+//! there are runnable tasks, such decisions are lost. (It would keep its cpu for as long, and alone once
+//! others, who have as many, sleep.) While all others have a turn each it needs that many: a task that is due
+//! one of four cpus beside 110 others had .78 with 32.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -33,8 +35,8 @@ pub fn build(spec: &str, setup: &Setup) -> Result<Box<dyn Policy + Send>, BuildE
     policies::build_with(spec, setup, |one_cpu| Ok(Box::new(Central::new(one_cpu, setup))))
 }
 
-/// The most quanta that a task may have to come.
-const FRONTLOG_MAX: u32 = 32;
+/// The most quanta that a task may have to come, if no more tasks are runnable.
+const FRONTLOG: u32 = 32;
 
 #[derive(Clone, Copy)]
 struct Known {
@@ -215,8 +217,9 @@ impl Policy for Central {
             if self.known(task).held_by.is_none() {
                 return Some(self.hold(cpu, task));
             }
-            let frontlog = &mut self.known(task).frontlog;
-            *frontlog = (*frontlog + u32::from(crowded)).min(FRONTLOG_MAX);
+            let most = FRONTLOG.max(u32::try_from(self.runnable.len()).unwrap_or(u32::MAX));
+            let known = self.known(task);
+            known.frontlog += u32::from(crowded && known.frontlog < most);
         }
     }
 
@@ -232,14 +235,18 @@ mod tests {
 
     /// Quanta that tasks of these weights receive in `rounds` rounds of two cpus.
     fn quanta(weights: &[u32], rounds: u64) -> Vec<u64> {
-        let setup = Setup::new(2, QUANTUM_NS);
+        quanta_on(2, weights, rounds)
+    }
+
+    fn quanta_on(cpus: usize, weights: &[u32], rounds: u64) -> Vec<u64> {
+        let setup = Setup::new(cpus, QUANTUM_NS);
         let mut policy = Checked::new(build("vtrr", &setup).expect("a policy"), &setup);
         for (id, &weight) in (0..).zip(weights) {
             policy.add(TaskId(id), Weight::new(weight).expect("not 0"));
             policy.wake(TaskId(id), 0);
         }
         let mut received = alloc::vec![0; weights.len()];
-        let mut running = [None; 2];
+        let mut running = alloc::vec![None; cpus];
         for round in 0..rounds {
             let now_ns = round * QUANTUM_NS;
             for (cpu, task) in running.iter_mut().enumerate() {
@@ -267,6 +274,16 @@ mod tests {
         for (received, due) in received.iter().zip([600, 300, 300]) {
             assert!(received.abs_diff(due) <= 2, "{received} of {due}");
         }
+    }
+
+    /// Tasks of weights so unlike that a pass through all takes longer than the heavy one's quanta to come.
+    #[test]
+    fn a_heavy_task_has_its_cpu_while_many_light_ones_have_their_turns() {
+        let weights = [&[100_000][..], &[5000; 10], &[500; 100]].concat();
+        let received = quanta_on(4, &weights, 6000);
+        assert!(received[0] > 5940, "{} of 6000", received[0]);
+        let light: u64 = received[11..].iter().sum();
+        assert!(light.abs_diff(9000) < 90, "{light} of 9000");
     }
 
     #[test]

@@ -91,8 +91,8 @@
 //! | wfq | 1.7, 5.3, 9.4 | 1.2, 1.7, 1.8 | | |
 //!
 //! (Under [`Turns`](crate::Turns) gr3's are 3.4, 11.0, 12.5, then 1.4, 2.8, 3.3, then 14.6, 190, 356 and 3.9,
-//! 160, 278; gdq's are up to 528.) Tasks whose weights change: −3.4..3.1 under gr3, −2.7..2.8 under dfs, on
-//! 1 to 8 cpus (`examples/reweighing.rs`; as its paper has it gr3 is −1732..1923 off); wrr −15.1..15.3.
+//! 160, 278; gdq's are up to 528.) Tasks whose weights change: −12.8..3.3 under gr3, −3.2..3.4 under dfs, on
+//! 1 to 8 cpus (`examples/reweighing.rs`; without it gr3 is −1372.8..1037.5 off); wrr −15.1..15.3.
 //! Deviations of the first round, before errors are kept, stay: wrr and drr serve a task for as many quanta
 //! as its weight there.
 //!

@@ -38,6 +38,11 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = limits_CROWD, value_parser = parse_max_tasks(), value_name = "N")]
     pub(crate) max_tasks: u32,
 
+    /// Whether tasks have their turns on cpus that share a cache with the one where they ran last, where the
+    /// machine has several.
+    #[arg(long, default_value = "on", value_enum)]
+    pub(crate) locality: Locality,
+
     /// Whether a cgroup's cpu.weight counts: `total` gives it to all its tasks together, `off` looks at
     /// tasks only.
     #[arg(long, default_value = "total", value_enum)]
@@ -74,6 +79,13 @@ pub(crate) struct Options {
     /// Say more, including what libbpf says.
     #[arg(short, long)]
     pub(crate) verbose: bool,
+}
+
+/// Whether tasks stay near to their caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Locality {
+    On,
+    Off,
 }
 
 /// What cgroups count for.

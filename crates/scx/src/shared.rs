@@ -229,6 +229,8 @@ fn add_stats(a: prorata_stats, b: prorata_stats) -> prorata_stats {
         beside_ns: a.beside_ns + b.beside_ns,
         over_budget: a.over_budget + b.over_budget,
         lost: a.lost + b.lost,
+        moves: a.moves + b.moves,
+        far_moves: a.far_moves + b.far_moves,
         crowded_out: a.crowded_out + b.crowded_out,
         longest_wait_ns: a.longest_wait_ns.max(b.longest_wait_ns),
     }

@@ -100,6 +100,10 @@ pub(crate) struct Metrics {
     pub(crate) over_budget: u64,
     #[stat(desc = "picked tasks that never came and were given back")]
     pub(crate) lost: u64,
+    #[stat(desc = "tasks that began to run on another cpu than before")]
+    pub(crate) moves: u64,
+    #[stat(desc = "of these, to a cpu with another last-level cache")]
+    pub(crate) far_moves: u64,
     #[stat(desc = "tasks too many for the scheduler's table, which are one more task together")]
     pub(crate) crowded_out: u64,
     #[stat(desc = "longest time in microseconds that a task has waited for a cpu")]
@@ -124,6 +128,8 @@ impl Metrics {
             beside_us: stats.beside_ns / 1000,
             over_budget: stats.over_budget,
             lost: stats.lost,
+            moves: stats.moves,
+            far_moves: stats.far_moves,
             crowded_out: stats.crowded_out,
             longest_wait_us: stats.longest_wait_ns / 1000,
         }
@@ -139,7 +145,7 @@ impl Metrics {
         Metrics { longest_wait_us, ..delta }
     }
 
-    fn counters_mut(&mut self) -> [&mut u64; 15] {
+    fn counters_mut(&mut self) -> [&mut u64; 17] {
         [
             &mut self.picks,
             &mut self.choices,
@@ -155,6 +161,8 @@ impl Metrics {
             &mut self.beside_us,
             &mut self.over_budget,
             &mut self.lost,
+            &mut self.moves,
+            &mut self.far_moves,
             &mut self.crowded_out,
         ]
     }
@@ -163,7 +171,8 @@ impl Metrics {
         writeln!(
             out,
             "picks {:>7}  choices {:>7}  idle {:>6}  keeps {:>6}  overdrafts {:>5}  frontlogs {:>6}  \
-             readjusted {:>4}  confined {:>5}  rescues {:>3}  beside {:.1} ms  longest wait {:.1} ms",
+             readjusted {:>4}  confined {:>5}  moves {:>6}  far {:>5}  rescues {:>3}  beside {:.1} ms  \
+             longest wait {:.1} ms",
             self.picks,
             self.choices,
             self.idle_picks,
@@ -172,6 +181,8 @@ impl Metrics {
             self.frontlogs,
             self.readjustments,
             self.confined,
+            self.moves,
+            self.far_moves,
             self.rescues,
             Duration::from_micros(self.beside_us).as_secs_f64() * 1e3,
             Duration::from_micros(self.longest_wait_us).as_secs_f64() * 1e3,

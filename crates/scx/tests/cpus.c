@@ -575,6 +575,10 @@ int main(int count, char **arguments)
 		return 2;
 	sleepers = atoi(arguments[1]);
 	machine.cpus = cpus_end = cpus_possible = atoi(arguments[2]);
+	/* Half of four cpus or more share a cache, and the other half another. */
+	domains = machine.cpus < 4 ? 1 : 2;
+	for (i = 0; i < machine.cpus; i++)
+		cpus_of_domain[domain_of_cpu[i] = domains * i / machine.cpus]++;
 	machine.tasks = atoi(arguments[3]);
 	steps = atoll(arguments[4]);
 	machine.random = atoll(arguments[5]);

@@ -1,4 +1,5 @@
-//! The framework on a machine whose cpus come and go, with tasks that may run on some of them only.
+//! The framework on a machine whose cpus come and go, with tasks that may run on some of them only, and with
+//! two caches if it has four cpus or more.
 //!
 //! `cpus.c` drives the callbacks as the kernel would, at random, under the address and undefined-behaviour
 //! sanitizers, and prints what the policy was told and decided. The core library's policy, told the same,

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -21,6 +23,8 @@ pub(super) const CGROUPS: &str = "/sys/fs/cgroup";
 pub(super) const SETTLED: Duration = Duration::from_millis(50);
 /// So many quanta a hog may be behind under GR3, whatever is measured.
 pub(super) const QUANTA: f64 = 4.0;
+/// So often weights change that go to and fro: oftener than ten hogs take turns.
+const SWAY: Duration = Duration::from_micros(7_500);
 /// What a quantum is, in µs.
 pub(super) const QUANTUM_US: f64 = 5000.0;
 
@@ -51,6 +55,8 @@ pub(super) enum Change {
     Nothing,
     /// It gets another weight.
     Weight(u32),
+    /// From the start it has this weight half of the time, and another one every [`SWAY`].
+    Sway(u32),
     /// The last of its hogs goes to the cgroup behind it.
     Move,
     /// From the start, a storm of short processes in a cgroup of weight 100 beside it.
@@ -92,6 +98,11 @@ const CASES: &[Case] = &[
         name: "200x3, 100x2; one moves",
         groups: &[group(200, 3), group(100, 2)],
         change: Change::Move,
+    },
+    Case {
+        name: "100x10, 100x2; the first is 200 and 100 in turn",
+        groups: &[group(100, 10), group(100, 2)],
+        change: Change::Sway(200),
     },
     Case { name: "100x1, 100 forks", groups: &[group(100, 1)], change: Change::Storm },
 ];
@@ -202,16 +213,54 @@ pub(super) struct Tree {
     places: Vec<Place>,
     pub(super) hogs: Hogs,
     storm: Option<Child>,
+    sway: Option<Sway>,
+}
+
+/// Changes the weight of a cgroup to and fro, until it is dropped.
+struct Sway {
+    weight: u32,
+    ends: Arc<AtomicBool>,
+    changer: Option<JoinHandle<()>>,
+}
+
+impl Sway {
+    fn start(path: PathBuf, weights: [u32; 2]) -> Sway {
+        let ends = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&ends);
+        let changer = thread::spawn(move || {
+            for weight in weights.iter().cycle() {
+                thread::sleep(SWAY);
+                let written = fs::write(path.join("cpu.weight"), weight.to_string());
+                if is_over.load(Ordering::Relaxed) || written.is_err() {
+                    return;
+                }
+            }
+        });
+        Sway { weight: weights[0], ends, changer: Some(changer) }
+    }
+}
+
+impl Drop for Sway {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        if let Some(changer) = self.changer.take() {
+            let _ = changer.join();
+        }
+    }
 }
 
 impl Tree {
     pub(super) fn new(case: &Case) -> Result<Tree> {
         let hogs = Hogs::new(&vec![0; case.groups.iter().map(hogs_of).sum()])?;
         let (ideal, nodes, places) = (Hierarchy::new(), Vec::new(), Vec::new());
-        let mut tree = Tree { ideal, nodes, places, hogs, storm: None };
+        let mut tree = Tree { ideal, nodes, places, hogs, storm: None, sway: None };
         tree.add(case.groups, PathBuf::from(CGROUPS), Hierarchy::ROOT)?;
         if case.change == Change::Storm {
             tree.start_storm()?;
+        }
+        if let Change::Sway(weight) = case.change {
+            let path = tree.nodes[0].path.clone();
+            tree.sway = Some(Sway::start(path, [weight, case.groups[0].weight]));
         }
         Ok(tree)
     }
@@ -270,7 +319,7 @@ impl Tree {
     pub(super) fn change(&mut self, change: Change) -> Result<()> {
         let first = &self.nodes[0];
         match change {
-            Change::Nothing | Change::Storm => {}
+            Change::Nothing | Change::Storm | Change::Sway(_) => {}
             Change::Weight(weight) => {
                 fs::write(first.path.join("cpu.weight"), weight.to_string())?;
                 let weight = Weight::new(weight).context("a weight is above 0")?;
@@ -293,6 +342,7 @@ fn hogs_of(group: &Group) -> usize {
 
 impl Drop for Tree {
     fn drop(&mut self) {
+        self.sway = None;
         for node in self.nodes.iter().rev() {
             // What is left over is told by the next case, which cannot make its cgroups.
             let _ = fs::write(node.path.join("cgroup.kill"), "1");
@@ -325,10 +375,15 @@ struct Span {
 
 impl Span {
     fn begin(tree: &Tree, cpus: usize) -> Span {
-        let rates = tree.ideal.rates(cpus);
+        let mut swayed = tree.ideal.clone();
+        if let Some(Sway { weight, .. }) = tree.sway {
+            swayed.set_weight(tree.nodes[0].place, Weight::new(weight).expect("above 0"));
+        }
+        let rates = [tree.ideal.rates(cpus), swayed.rates(cpus)];
         let due = |hog: &Place| {
             let sharing = tree.places.iter().filter(|other| *other == hog).count();
-            rates.of(*hog).in_cpus() / sharing as f64
+            let rates = rates.iter().map(|rates| rates.of(*hog).in_cpus());
+            rates.sum::<f64>() / 2.0 / sharing as f64
         };
         let within = |&hog: &Place| {
             let number = |place| tree.nodes.iter().position(|node| node.place == place);

@@ -105,6 +105,18 @@ pub(crate) fn thread_us() -> u64 {
     clock_us(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// The calling thread's number, as the kernel knows it.
+pub(crate) fn thread_id() -> u32 {
+    // SAFETY: the call has no arguments and cannot fail.
+    unsafe { libc::gettid() }.cast_unsigned()
+}
+
+/// The cpu that the calling thread is on.
+pub(crate) fn current_cpu() -> usize {
+    // SAFETY: the call has no arguments.
+    usize::try_from(unsafe { libc::sched_getcpu() }).expect("the kernel tells")
+}
+
 /// Sleeps until [`monotonic_us`] is this.
 pub(crate) fn sleep_until_us(until_us: u64) -> Result<()> {
     let time = libc::timespec {

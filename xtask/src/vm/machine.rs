@@ -43,6 +43,8 @@ pub(crate) struct Machine {
     pub(crate) icount: Option<u32>,
     /// Two cpus are a core.
     pub(crate) smt: bool,
+    /// Each of them is a node, with a cache of its own.
+    pub(crate) sockets: u32,
     /// More for the kernel's command line.
     pub(crate) boot: String,
     pub(crate) debian: Option<Debian>,
@@ -118,7 +120,21 @@ impl Machine {
         let processor = format!("{processor}{}", if self.smt { SMT_PROCESSOR } else { "" });
         let memory_mib = if self.debian.is_some() { MEMORY_OF_DEBIAN_MIB } else { MEMORY_MIB };
         qemu.args(["-cpu", &processor, "-m", &memory_mib.to_string()]);
-        qemu.args(["-smp", &format!("{},threads={}", self.cpus, 1 + u32::from(self.smt))]);
+        let threads = 1 + u32::from(self.smt);
+        qemu.args(["-smp", &format!("{},sockets={},threads={threads}", self.cpus, self.sockets)]);
+        if self.sockets > 1 {
+            let cpus = self.cpus / self.sockets;
+            for node in 0..self.sockets {
+                let memory =
+                    format!("memory-backend-ram,id=node{node},size={}M", memory_mib / self.sockets);
+                let (first, last) = (node * cpus, (node + 1) * cpus - 1);
+                qemu.args(["-object", &memory]);
+                qemu.args([
+                    "-numa",
+                    &format!("node,nodeid={node},cpus={first}-{last},memdev=node{node}"),
+                ]);
+            }
+        }
         match self.icount {
             Some(shift) => {
                 let icount = format!("shift={shift},sleep=off");

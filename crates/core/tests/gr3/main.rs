@@ -1,8 +1,12 @@
 //! GR3 and GR3MP: the papers' examples, the naive twin, the bounds.
 
+#[path = "../common/mod.rs"]
+mod common;
+
 mod bounds;
 mod differential;
 mod dynamic;
+mod reweighing;
 mod twin;
 mod vectors;
 

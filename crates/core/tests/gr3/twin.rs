@@ -24,6 +24,10 @@ struct Task {
     pending: bool,
     /// It has been counted from its first turn on only.
     late: bool,
+    /// It has come from another group with a new weight, and its last turn was due at `since`, in parts of a
+    /// round.
+    moved: bool,
+    since: i64,
     holder: Option<CpuId>,
     /// In quanta.
     deficit: Number,
@@ -52,6 +56,10 @@ pub(crate) struct Twin {
     fresh: bool,
     /// A weight changes: no task comes or goes.
     reweighs: bool,
+    /// A group received what no choice gave it: the one that is furthest behind is next.
+    uneven: bool,
+    /// All groups received something in advance, so that a task may be short of more than they did.
+    has_room: bool,
     cpus: Vec<Option<usize>>,
     /// The tasks that each cpu serves for their frontlogs, the next one first.
     frontlogs: Vec<VecDeque<usize>>,
@@ -61,6 +69,33 @@ pub(crate) struct Twin {
     arrivals: usize,
     rescale: Rescale,
     arrival_frontlogs: bool,
+}
+
+/// Parts of a round or a quantum.
+const PARTS: i64 = 1 << 16;
+/// Quanta that a task may be short of when its weight changes.
+const MOST_LAG: i64 = 16;
+
+/// What a task is short of when it leaves its group, in parts of a quantum, and what all groups received.
+struct Lag {
+    of_all: i64,
+    of_group: i64,
+    total: (Number, Number),
+}
+
+fn parts(number: &Number) -> i64 {
+    (number * self::number(1u32 << 16)).to_integer().to_i64().unwrap()
+}
+
+/// Towards 0.
+fn times(count: i64, factor: &Number) -> i64 {
+    (Number::from_integer(count.into()) * factor).to_integer().to_i64().unwrap()
+}
+
+/// The time at which `work` is due to tasks of `weight`, in parts of a round of `order`.
+fn time(work: &Number, weight: &Number, order: u32) -> i64 {
+    let one = number(1u128 << order);
+    (work * one * number(1u32 << 16) / weight).to_integer().to_i64().unwrap()
 }
 
 /// ⌊log₂⌋ of a number that is at least 1.
@@ -73,6 +108,8 @@ impl Twin {
         Twin {
             rescale,
             reweighs: false,
+            uneven: false,
+            has_room: false,
             arrival_frontlogs,
             tasks: vec![],
             groups: vec![],
@@ -119,16 +156,50 @@ impl Twin {
         (1..self.groups.len()).rev().find(|&i| self.violated(i - 1)).unwrap_or(0)
     }
 
+    /// The group of least V/Φ.
+    fn furthest_behind(&self) -> usize {
+        let tag = |g: &Group| g.work.floor() / self.weight(g);
+        (0..self.groups.len()).min_by_key(|&i| (tag(&self.groups[i]), i)).unwrap_or(0)
+    }
+
+    /// Where to go on after a change.
+    fn resumed(&self) -> usize {
+        if self.uneven { self.furthest_behind() } else { self.owed() }
+    }
+
+    fn time_of(&self, group: &Group) -> i64 {
+        time(&(&group.work - Number::one()), &self.weight(group), group.order)
+    }
+
+    /// How long the last turn of `task` was due, in parts of a round.
+    fn waited(&self, task: usize) -> i64 {
+        let group = self.groups.iter().find(|g| g.ring.contains(&task)).unwrap();
+        self.time_of(group) - self.tasks[task].since
+    }
+
     fn choose(&mut self) -> usize {
+        let mut passed = None;
         loop {
             let group = &self.groups[self.at];
             let current = group.ring[group.current];
             let stays = self.tasks[current].deficit >= Number::one();
-            let place = if stays { group.current } else { (group.current + 1) % group.ring.len() };
+            let counts = self.tasks[current].moved && !self.tasks[current].blocked;
+            let again = !stays && counts && self.waited(current) >= PARTS;
+            let place = if stays || again { 0 } else { 1 };
+            let place = (group.current + place) % group.ring.len();
             let chosen = group.ring[place];
             if self.tasks[chosen].blocked || self.tasks[chosen].pending {
                 self.make_ready(chosen);
+                passed = None;
                 continue;
+            }
+            if self.tasks[chosen].moved && !stays {
+                if !again && passed != Some(chosen) && self.waited(chosen) < 0 {
+                    self.groups[self.at].current = place;
+                    passed = passed.or(Some(chosen));
+                    continue;
+                }
+                self.tasks[chosen].since += PARTS;
             }
             self.groups[self.at].current = place;
             if !stays {
@@ -139,13 +210,19 @@ impl Twin {
             self.groups[self.at].work += Number::one();
             self.fresh = false;
             let goes_on = self.at + 1 < self.groups.len() && self.violated(self.at);
-            self.at = if goes_on { self.at + 1 } else { self.owed() };
+            self.at = match (self.uneven, goes_on) {
+                (true, _) => self.furthest_behind(),
+                (false, true) => self.at + 1,
+                (false, false) => self.owed(),
+            };
+            self.uneven &= self.owed() > 0;
             return chosen;
         }
     }
 
-    /// Into its group's ring, just before the current task; while fresh, in order of arrival.
-    fn enter_ring(&mut self, task: usize) {
+    /// Into its group's ring, just before the current task, or after it if it is `due`; while fresh, in order
+    /// of arrival.
+    fn enter_ring(&mut self, task: usize, due: bool) {
         let order = order_of(&self.effective(task));
         self.tasks[task].deficit = Number::zero();
         let fresh = self.fresh;
@@ -166,6 +243,8 @@ impl Twin {
             if place == Some(0) {
                 self.restart_ring(order);
             }
+        } else if due {
+            group.ring.insert(group.current + 1, task);
         } else {
             group.ring.insert(group.current, task);
             group.current += 1;
@@ -208,9 +287,8 @@ impl Twin {
     fn change(&mut self, change: impl FnOnce(&mut Twin)) {
         let before: Vec<(u32, Number)> =
             self.groups.iter().map(|g| (g.order, self.weight(g))).collect();
-        let work: Number = self.groups.iter().map(|g| &g.work - Number::one()).sum();
+        let total = self.total();
         change(self);
-        let total = (work, before.iter().map(|(_, weight)| weight).sum());
         let unchanged = |twin: &Twin, g: &Group| before.contains(&(g.order, twin.weight(g)));
         let groups = std::mem::take(&mut self.groups);
         let (keep, mut touched): (Vec<_>, Vec<_>) =
@@ -221,10 +299,11 @@ impl Twin {
             let before = before.iter().find(|(order, _)| *order == group.order);
             self.put_back(group, before.map(|(_, weight)| weight.clone()), &total);
         }
-        self.at = self.owed();
         if self.groups.is_empty() {
             (self.fresh, self.cap, self.arrivals) = (true, None, 0);
+            (self.uneven, self.has_room) = (false, false);
         }
+        self.at = self.resumed();
     }
 
     /// `total` is the work and the weight of all groups before the change.
@@ -258,14 +337,25 @@ impl Twin {
         self.groups.insert(place, group);
     }
 
-    fn arrive(&mut self, task: usize, at_once: bool) {
+    /// The work and the weight of all groups.
+    fn total(&self) -> (Number, Number) {
+        let work = self.groups.iter().map(|g| &g.work - Number::one()).sum();
+        (work, self.groups.iter().map(|g| self.weight(g)).sum())
+    }
+
+    fn count_arrival(&mut self, task: usize) {
         self.tasks[task].late = false;
+        self.tasks[task].moved = false;
         self.tasks[task].arrival = self.arrivals;
         self.arrivals += 1;
         self.tasks[task].queued = true;
+    }
+
+    fn arrive(&mut self, task: usize) {
+        self.count_arrival(task);
         let order = order_of(&self.effective(task));
         let group = self.groups.iter().position(|g| g.order == order);
-        let later = !at_once && !self.fresh && self.cap.is_none();
+        let later = !self.fresh && self.cap.is_none();
         if let Some(group) = group.filter(|_| later) {
             let group = &mut self.groups[group];
             group.ring.insert(group.current, task);
@@ -273,12 +363,7 @@ impl Twin {
             self.tasks[task].pending = true;
             self.tasks[task].deficit = Number::zero();
         } else {
-            self.change(|twin| {
-                if twin.exceeds(task) {
-                    twin.capped.push(task);
-                }
-                twin.enter_ring(task);
-            });
+            self.enter(task, false);
         }
         if self.cpus.len() > 1 && !self.fresh {
             self.readjust();
@@ -318,19 +403,24 @@ impl Twin {
     }
 
     fn leave(&mut self, task: usize) {
-        self.tasks[task].frontlog = 0;
-        self.frontlogs.iter_mut().for_each(|queue| queue.retain(|&t| t != task));
+        let comes_back = self.reweighs && !self.tasks[task].blocked;
+        if !comes_back {
+            self.tasks[task].frontlog = 0;
+            self.frontlogs.iter_mut().for_each(|queue| queue.retain(|&t| t != task));
+        }
         self.capped.retain(|&t| t != task);
         self.tasks[task].queued = false;
         if std::mem::take(&mut self.tasks[task].pending) {
             self.leave_ring(task);
         } else {
             self.change(|twin| {
-                twin.pass_turn(task);
+                if !twin.reweighs || !twin.keeps_time() {
+                    twin.pass_turn(task);
+                }
                 twin.leave_ring(task);
             });
         }
-        if self.cpus.len() > 1 && !self.fresh {
+        if self.cpus.len() > 1 && !self.fresh && !comes_back {
             self.readjust();
         }
     }
@@ -342,6 +432,12 @@ impl Twin {
             group.current = (group.current + 1) % group.ring.len();
             let next = group.ring[group.current];
             self.count_in(next);
+            if self.tasks[next].moved {
+                if self.waited(next) < 0 {
+                    return;
+                }
+                self.tasks[next].since += PARTS;
+            }
             let allotment = self.allotment(next);
             self.tasks[next].deficit += allotment;
         }
@@ -354,14 +450,123 @@ impl Twin {
         place(self) == place(&changed)
     }
 
+    fn keeps_time(&self) -> bool {
+        self.rescale == Rescale::Own && !self.fresh
+    }
+
+    fn make_room(&mut self) {
+        if !std::mem::replace(&mut self.has_room, true) {
+            let unit = self.cap.as_ref().map_or(1, |(_, cpus)| *cpus as u128);
+            let more = |twin: &Twin, g: &Group| twin.weight(g) * number(unit * 16);
+            let more: Vec<Number> = self.groups.iter().map(|g| more(self, g)).collect();
+            self.groups.iter_mut().zip(more).for_each(|(g, more)| g.work += more);
+        }
+    }
+
+    /// The group of `order` has received so many parts of a quantum more.
+    fn receive(&mut self, order: u32, more: i64) {
+        let group = self.groups.iter_mut().find(|g| g.order == order).unwrap();
+        group.work += Number::new(more.into(), PARTS.into());
+        group.work = group.work.clone().max(Number::one());
+        self.uneven = true;
+        self.at = self.resumed();
+    }
+
     fn reweigh_in_place(&mut self, task: usize, weight: u32) {
         if self.exceeds(task) || self.tasks[task].pending {
             self.tasks[task].weight = weight;
         } else {
+            let more = if self.keeps_time() { Some(self.keep_lag(task, weight)) } else { None };
             self.change(|twin| twin.tasks[task].weight = weight);
+            if let Some(more) = more {
+                self.receive(31 - weight.leading_zeros(), more);
+            }
         }
         if self.cpus.len() > 1 && !self.fresh {
             self.readjust();
+        }
+    }
+
+    /// The weight is about to change in its group: the task is as far behind all as it was. What the group
+    /// has received more for that.
+    fn keep_lag(&mut self, task: usize, weight: u32) -> i64 {
+        self.make_room();
+        let order = 31 - weight.leading_zeros();
+        let (work, all) = self.total();
+        let now = time(&work, &all, order);
+        let own = self.time_of(self.groups.iter().find(|g| g.order == order).unwrap());
+        if !std::mem::replace(&mut self.tasks[task].moved, true) {
+            self.tasks[task].since = own;
+        }
+        let (old, new) = (number(self.tasks[task].weight), number(weight));
+        self.tasks[task].since = now - times(now - self.tasks[task].since, &(&old / &new));
+        let one = number(1u128 << order);
+        times(now - own, &(new / &one)) - times(now - own, &(old / one))
+    }
+
+    fn lag(&mut self, task: usize) -> Lag {
+        self.make_room();
+        let total = self.total();
+        if self.tasks[task].pending {
+            return Lag { of_all: 0, of_group: 0, total };
+        }
+        let group = self.groups.iter().find(|g| g.ring.contains(&task)).unwrap();
+        let own = self.time_of(group);
+        let Task { moved, since, ref deficit, .. } = self.tasks[task];
+        let (since, kept) = (if moved { since } else { own }, parts(deficit));
+        let allotment = self.allotment(task);
+        let due = |time: i64| times(time - since, &allotment) + kept;
+        let of_all = due(time(&total.0, &total.1, group.order));
+        let of_all = of_all.clamp(-MOST_LAG * PARTS, MOST_LAG * PARTS);
+        Lag { of_all, of_group: due(own), total }
+    }
+
+    fn move_to_group(&mut self, task: usize, weight: u32) {
+        let order = order_of(&self.effective(task));
+        let lag = if self.keeps_time() { Some(self.lag(task)) } else { None };
+        self.refund(task);
+        self.leave(task);
+        self.tasks[task].weight = weight;
+        if self.tasks[task].blocked {
+            return;
+        }
+        if let Some(lag) = lag.as_ref().filter(|_| self.groups.iter().any(|g| g.order == order)) {
+            self.receive(order, lag.of_group);
+        }
+        self.count_arrival(task);
+        match lag.filter(|_| self.keeps_time()) {
+            Some(lag) => self.enter_behind(task, &lag),
+            None => self.enter(task, false),
+        }
+        if self.cpus.len() > 1 && !self.fresh {
+            self.readjust();
+        }
+    }
+
+    fn enter(&mut self, task: usize, due: bool) {
+        self.change(|twin| {
+            if twin.exceeds(task) {
+                twin.capped.push(task);
+            }
+            twin.enter_ring(task, due);
+        });
+    }
+
+    fn enter_behind(&mut self, task: usize, lag: &Lag) {
+        let (order, allotment) = (order_of(&self.effective(task)), self.allotment(task));
+        let rounds = times(lag.of_all, &(Number::one() / &allotment));
+        let since = time(&lag.total.0, &lag.total.1, order) - rounds;
+        let group = self.groups.iter().find(|g| g.order == order);
+        let is_alone = group.is_none();
+        let (work, weight) = self.total();
+        let own = group.map_or_else(|| time(&work, &weight, order), |g| self.time_of(g));
+        self.enter(task, own - since >= PARTS);
+        self.receive(order, -times(own - since, &allotment));
+        let has_turn = is_alone && lag.of_all >= 0;
+        self.tasks[task].since = since + if has_turn { PARTS } else { 0 };
+        self.tasks[task].moved = true;
+        if !has_turn {
+            self.tasks[task].deficit = Number::zero();
         }
     }
 
@@ -424,7 +629,8 @@ impl Twin {
     fn shift(&mut self, task: usize) {
         self.leave_ring(task);
         self.tasks[task].pending = false;
-        self.enter_ring(task);
+        self.tasks[task].moved = false;
+        self.enter_ring(task, false);
     }
 
     /// The library counts a capped task's deficit in quanta/(2^σ·Q) and rounds down when Q changes.
@@ -536,6 +742,8 @@ impl Policy for Twin {
             blocked: true,
             pending: false,
             late: false,
+            moved: false,
+            since: 0,
             holder: None,
             deficit: Number::zero(),
             frontlog: 0,
@@ -562,19 +770,15 @@ impl Policy for Twin {
         if weight.get() == self.tasks[index].weight {
             return;
         }
-        self.reweighs = true;
-        if queued && self.stays_in_its_group(index, weight.get()) {
-            self.reweigh_in_place(index, weight.get());
-            self.reweighs = false;
+        if !queued {
+            self.tasks[index].weight = weight.get();
             return;
         }
-        if queued {
-            self.refund(index);
-            self.leave(index);
-        }
-        self.tasks[index].weight = weight.get();
-        if queued && !self.tasks[index].blocked {
-            self.arrive(index, true);
+        self.reweighs = true;
+        if self.stays_in_its_group(index, weight.get()) {
+            self.reweigh_in_place(index, weight.get());
+        } else {
+            self.move_to_group(index, weight.get());
         }
         self.reweighs = false;
     }
@@ -582,7 +786,7 @@ impl Policy for Twin {
     fn wake(&mut self, task: TaskId, _now_ns: Nanos) {
         self.tasks[task.index()].blocked = false;
         if !self.tasks[task.index()].queued {
-            self.arrive(task.index(), false);
+            self.arrive(task.index());
         }
     }
 

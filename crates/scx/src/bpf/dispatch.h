@@ -153,8 +153,29 @@ static __always_inline u64 decide_next(u32 cpu)
 	}
 	if (id == OVERDRAWN || id == ELSEWHERE)
 		return DECISION(VERB_AGAIN, NIL);
+	if (domains > 1 && id == NIL)
+		id = pick_far(cpu);
 	set_idle(cpu, id == NIL && !shared->cpu[cpu].away);
 	return id == NIL ? DECISION(VERB_NOTHING, NIL) : DECISION(VERB_RUN, id);
+}
+
+/* Once a quantum, somebody has a turn in the seat of each cpu that nobody may use. */
+static __always_inline void turn_idle_seats(void)
+{
+	u64 quanta = shared->now_ns / quantum;
+	u32 seats;
+
+	if (shared->idled_quanta == quanta)
+		return;
+	bpf_for(seats, 0, IDLE_SEATS) {
+		u32 cpu = next_idle_seat();
+
+		if (cpu == NIL) {
+			shared->idled_quanta = quanta;
+			break;
+		}
+		pick(cpu, false);
+	}
 }
 
 /* What to do for the cpu's task to go on: the crowd does so with the next who waits. */
@@ -210,8 +231,10 @@ static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
 		set_idle(cpu, true);
 		return DECISION(VERB_NOTHING, NIL);
 	}
-	if (shared->idlers)
+	if (shared->idlers) {
 		dismiss_idler(cpu);
+		turn_idle_seats();
+	}
 	id = shared->paid.first == NIL || turns_is_stopping(seat_of(cpu)) ? NIL : pick_paid(cpu, previous);
 	if (id == NIL) {
 		decision = decide_next(cpu);

@@ -21,6 +21,7 @@ typedef long long s64;
 
 enum limits {
 	MAX_CPUS = POLICY_CPUS,
+	MAX_DOMAINS = 64,
 	/* Slots. The last stand for cpus that idle (paid.h), and for tasks without one (crowd.h). */
 	MAX_TASKS = POLICY_TASKS,
 	FIRST_IDLER = MAX_TASKS - MAX_CPUS,
@@ -103,6 +104,8 @@ struct prorata_stats {
 	u64 over_budget;
 	/* Picked tasks that never came and were given back. */
 	u64 lost;
+	/* Tasks that began to run on another cpu than before, and those whose last cache is another there. */
+	u64 moves, far_moves;
 	/* Tasks without a slot, which are one more task together. */
 	u64 crowded_out;
 	/* The longest that a task waited for a cpu before it ran. */
@@ -163,6 +166,9 @@ struct shared {
 	u32 oldest, newest;
 	/* Tasks that stand for cpus that idle. */
 	u32 idlers;
+	/* The cpu whose idler is looked at next, and the quantum, counted from boot, in which all were. */
+	u32 idle_seat;
+	u64 idled_quanta;
 	/* The cpu where nobody of the crowd's queue may run, or NIL; looks for somebody who comes. */
 	u32 crowd_refused, crowd_coming;
 	/* When the crowd last had its turn, and how long after the one before. */
@@ -173,6 +179,8 @@ struct shared {
 	struct turn_list paid;
 	/* Tasks that run such turns. */
 	u32 runs_paid;
+	/* By domain: waiting tasks that ran there and have had turns. */
+	u32 far_waiting[MAX_DOMAINS];
 	/* Bits that are set below. */
 	u32 idle_cpus;
 	/* Bit per cpu: it asked, and there was nothing to run; it may be used. */

@@ -60,6 +60,12 @@ const volatile u32 cpus_possible = 1;
 const volatile u64 unscheduled_since_ns;
 /* The numbers of all cpus that may ever come are below; those of cpus online, below MAX_CPUS. */
 const volatile u32 cpus_end = 1;
+/* Sets of cpus that share their last cache (domains.h). */
+const volatile u32 domains = 1;
+/* Tasks have their turns in the domain where they ran last, if that can be. */
+const volatile bool stays_near = true;
+const volatile u8 domain_of_cpu[MAX_CPUS];
+const volatile u16 cpus_of_domain[MAX_DOMAINS];
 
 static u32 policy_option(u32 index)
 {

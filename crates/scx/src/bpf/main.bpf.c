@@ -27,6 +27,7 @@
 #include "turns.h"
 #include "record.h"
 #include "ledger.h"
+#include "domains.h"
 #include "paid.h"
 #include "queue.h"
 #include "beside.h"

@@ -89,6 +89,8 @@ enum news {
 		/* The cpu where it went to sleep last. */ \
 		u16 slept_on; \
 		u8 state; \
+		/* Whose cpus are to run the turns that it was paid, while it waits for that. */ \
+		u8 domain; \
 		/* It must not run on every cpu. */ \
 		u8 confined; \
 		u8 yielded; \

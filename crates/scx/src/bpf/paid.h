@@ -24,8 +24,15 @@
  * of our own, heavier than any other, stands for it: whoever picks it leaves his seat to that cpu, and
  * it runs there, for the policy, until the cpu has something to do.
  *
+ * Its turns are a quantum long, as anybody's: policies that go by service would take one that is never
+ * charged for one that receives nothing, and the others for as far ahead. Nobody decides on that cpu; so
+ * another one's decision charges the idler, once a quantum, and has the policy pick once for its seat. If it
+ * picks somebody else, that one is paid, and the idler waits, as for any other seat: to pick until the idler
+ * comes would hand out more turns than there is time for.
+ *
  * Known limits: a task that was paid for a run on credit (turns.h) gets it in its turn, not at once. A
- * cpu looks at PAID_LOOKS paid tasks.
+ * cpu looks at PAID_LOOKS paid tasks. Decisions see to at most IDLE_SEATS idlers each: where few cpus decide
+ * and hundreds stand idle beside them, idlers' turns are longer than a quantum.
  */
 #ifndef PRORATA_PAID_H
 #define PRORATA_PAID_H
@@ -35,6 +42,8 @@
 /* … but no less than this. */
 #define PAID_QUANTA_LEAST 1
 #define PAID_LOOKS 256
+/* Seats of idle cpus that a decision sees to. */
+#define IDLE_SEATS 64
 #define IDLER_WEIGHT (POLICY_WEIGHT_MAX / 2)
 
 static u64 due_within(const struct slot __arena *slot, u64 time_ns);
@@ -89,10 +98,12 @@ static void paid_append(struct slot __arena *slot, u32 id)
 	else
 		slots[shared->paid.last].paid_next = id;
 	shared->paid.last = id;
+	domain_awaits(slot);
 }
 
 static void paid_remove(struct slot __arena *slot)
 {
+	domain_has(slot);
 	if (slot->paid_previous == NIL)
 		shared->paid.first = slot->paid_next;
 	else
@@ -168,6 +179,9 @@ static u32 some_cpu_of(const struct slot __arena *slot)
 
 static bool is_paid_enough(const struct slot __arena *slot)
 {
+	/* The one turn that its domain is to run. */
+	if (domains > 1 && !slot->bound.mask && slot->paid_ns <= quantum)
+		return false;
 	return slot->paid_ns >= PAID_QUANTA_LEAST * quantum &&
 	       slot->paid_ns >= due_within(slot, PAID_QUANTA * quantum);
 }
@@ -250,6 +264,34 @@ static __always_inline void seat_idler(u32 cpu, u32 id)
 		exchange_seats(cpu, idle);
 	else
 		dismiss_idler(idle);
+}
+
+/* True if the idler's cpu has nothing in its seat, now that the idler has had its quantum. */
+static __always_inline bool idler_rests(u32 id)
+{
+	struct slot __arena *slot = &slots[id];
+	bool over = shared->now_ns / quantum != slot->since_ns / quantum;
+
+	if (slot->state == TASK_RUNNING && over) {
+		charge(id, id - FIRST_IDLER, quantum, quantum);
+		slot->state = TASK_WAITING;
+	}
+	return slot->state == TASK_WAITING;
+}
+
+/* The next cpu in whose seat somebody is to have a turn, since its idler has had one, or waits; or NIL. */
+global_fn u32 next_idle_seat(void)
+{
+	u32 cpu;
+
+	bpf_for(cpu, shared->idle_seat, cpus_end) {
+		if (idler_rests(idler_of(cpu)) && !bound_waits_for(cpu)) {
+			shared->idle_seat = cpu + 1;
+			return cpu;
+		}
+	}
+	shared->idle_seat = 0;
+	return NIL;
 }
 
 /* The policy has as many seats as cpus are in use. */

@@ -186,6 +186,7 @@ static void overdraw(struct slot __arena *slot, u32 id, u32 cpu)
 static __always_inline void start(struct slot __arena *slot, u32 id, u32 cpu)
 {
 	note_wait(slot);
+	count_move(slot->home, cpu);
 	age_remove(slot);
 	slot->state = TASK_RUNNING;
 	slot->since_ns = shared->now_ns;
@@ -228,7 +229,8 @@ global_fn u32 pick(u32 cpu, u32 debtors_too)
 		overdraw(slot, id, cpu);
 		return OVERDRAWN;
 	}
-	if (slot->state == TASK_RUNNING || !bound_belongs(slot->bound.mask, cpu)) {
+	if (slot->state == TASK_RUNNING || !bound_belongs(slot->bound.mask, cpu) ||
+	    stays_away(slot, id, cpu)) {
 		pay(cpu, id);
 		return ELSEWHERE;
 	}
@@ -285,8 +287,8 @@ static __always_inline void start_paid(u32 id, u32 cpu)
 	next_was_paid(slot);
 }
 
-/* Who is to run such a turn here; NIL if there is nobody. */
-static __always_inline u32 next_paid(u32 cpu)
+/* Who is to run such a turn here, nobody who is far unless `far`; NIL if there is nobody. */
+static __always_inline u32 next_paid(u32 cpu, bool far)
 {
 	u32 id = shared->paid.first, first = NIL + unknown_zero(cpu), i;
 	u64 first_ns = ~unknown_zero(cpu);
@@ -294,7 +296,8 @@ static __always_inline u32 next_paid(u32 cpu)
 	bpf_for(i, 0, PAID_LOOKS) {
 		if (id == NIL)
 			break;
-		if (slots[id].paid_at_ns < first_ns && bound_belongs(slots[id].bound.mask, cpu)) {
+		if (slots[id].paid_at_ns < first_ns && bound_belongs(slots[id].bound.mask, cpu) &&
+		    (far || is_near(&slots[id], cpu))) {
 			first_ns = slots[id].paid_at_ns;
 			first = id;
 		}
@@ -313,9 +316,19 @@ global_fn u32 pick_paid(u32 cpu, u32 previous)
 
 	if (previous == NIL || slots[previous].state != TASK_WAITING ||
 	    !bound_fills_cpu(&slots[previous].bound) || !bound_belongs(slots[previous].bound.mask, cpu))
-		id = next_paid(cpu);
+		id = next_paid(cpu, false);
 	else if (!slots[previous].paid_ns)
 		return NIL;
+	if (id != NIL)
+		start_paid(id, cpu);
+	return id;
+}
+
+/* The same where a cpu would idle else: of any domain. */
+global_fn u32 pick_far(u32 cpu)
+{
+	u32 id = next_paid(cpu, true);
+
 	if (id != NIL)
 		start_paid(id, cpu);
 	return id;

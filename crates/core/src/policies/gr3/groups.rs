@@ -162,6 +162,17 @@ impl Group {
         Work { quanta: self.work.saturating_sub(1), part: self.part, weight }
     }
 
+    /// What the tasks have received is more by so many parts of a quantum, in 1/2^16, or less.
+    fn receive(&mut self, parts: i64) {
+        let parts = parts + i64::from(self.part);
+        (self.work, self.part) = match self.work.checked_add_signed(parts >> 16) {
+            Some(work @ 1..) => {
+                (work.min(u64::MAX >> 1), low_half((parts & 0xffff).cast_unsigned()))
+            }
+            _ => (1, 0),
+        };
+    }
+
     fn set_work(&mut self, quanta: u64, parts: u64) {
         self.work = quanta.saturating_add(parts >> 16).saturating_add(1).min(u64::MAX >> 1);
         self.part = low_half(parts);
@@ -236,17 +247,54 @@ pub(super) struct Groups {
     changed: bool,
     /// A weight changes: no task comes or goes.
     pub(super) reweighs: bool,
+    /// [`Groups::make_room`] was called.
+    has_room: bool,
+    /// Groups may be further behind or ahead than choices make them: the one that is furthest behind is next.
+    uneven: bool,
     /// Before the change at hand: of all groups.
     total: Work,
     rules: Rules,
 }
 
+/// No task is short of more quanta when its weight changes.
+pub(super) const MOST_LAG: u64 = 16;
+
 /// Quanta and parts of one, in 1/2^16, that so much weight received.
 #[derive(Clone, Copy, Debug, Default)]
-struct Work {
+pub(super) struct Work {
     quanta: u64,
     part: u16,
     weight: u64,
+}
+
+impl Work {
+    /// The time at which so much is due, where a round takes as long as tasks that weigh `one` receive a
+    /// quantum.
+    pub(super) fn time(self, one: u64) -> Time {
+        let (rounds, rest) = (self.quanta / self.weight, self.quanta % self.weight);
+        let parts = u128::from(rest) << 16 | u128::from(self.part);
+        let parts = parts * u128::from(one) / u128::from(self.weight);
+        let parts = u64::try_from(parts).expect("below 2^16 rounds");
+        Time(rounds.wrapping_mul(one << 16).wrapping_add(parts))
+    }
+}
+
+/// A time in rounds, in 1/2^16, modulo 2^48 rounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Time(u64);
+
+impl Time {
+    /// A round.
+    pub(super) const ROUND: i64 = 1 << 16;
+
+    pub(super) fn since(self, earlier: Time) -> i64 {
+        self.0.wrapping_sub(earlier.0).cast_signed()
+    }
+
+    #[must_use]
+    pub(super) fn plus(self, rounds: i64) -> Time {
+        Time(self.0.wrapping_add_signed(rounds))
+    }
 }
 
 /// What is kept of a quantum, in 1/2^16: all of it when weights change; else a task that comes, has a turn
@@ -314,6 +362,8 @@ impl Groups {
             fresh: true,
             changed: false,
             reweighs: false,
+            has_room: false,
+            uneven: false,
             total: Work::default(),
         }
     }
@@ -326,7 +376,11 @@ impl Groups {
     /// After a choice with care: restores the order of work before the round starts over.
     pub(super) fn settle(&mut self) {
         self.fresh = false;
-        if self.rules.resume == Resume::UntilOrdered {
+        if self.uneven {
+            self.before = self.furthest_behind();
+            self.uneven = self.after_last_violated() > 0;
+            self.before |= if self.uneven { CARE } else { 0 };
+        } else if self.rules.resume == Resume::UntilOrdered {
             let resumed = if self.before == 0 { self.after_last_violated() } else { self.before };
             self.before = if resumed == 0 { 0 } else { resumed | CARE };
         }
@@ -335,8 +389,24 @@ impl Groups {
     /// Before a choice with care: the changes since the last one decide where to go on.
     pub(super) fn catch_up(&mut self) {
         if core::mem::take(&mut self.changed) {
-            self.before = self.after_last_violated() | CARE;
+            let behind = self.uneven;
+            let before = if behind { self.furthest_behind() } else { self.after_last_violated() };
+            self.before = before | CARE;
         }
+    }
+
+    /// The place before that of the group of least V/Φ, the first of them.
+    fn furthest_behind(&self) -> usize {
+        let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
+        let is_before =
+            |a: &Group, b: &Group| product(a.work, b.weight) < product(b.work, a.weight);
+        let places = 1..self.live().len();
+        places.fold(
+            0,
+            |least, at| {
+                if is_before(&self.live()[at], &self.live()[least]) { at } else { least }
+            },
+        )
     }
 
     /// The place of the first group of the last violated pair; 0 if there is none.
@@ -351,7 +421,7 @@ impl Groups {
     }
 
     /// The same to the part of a quantum, and their weight.
-    fn total(&self) -> Work {
+    pub(super) fn total(&self) -> Work {
         let parts: u64 = self.live().iter().map(|group| u64::from(group.part)).sum();
         Work { quanta: self.work() + (parts >> 16), part: low_half(parts), weight: self.weight() }
     }
@@ -387,6 +457,37 @@ impl Groups {
         match self.place[order as usize] {
             0 => None,
             place => Some(&mut self.list[place as usize]),
+        }
+    }
+
+    /// What the group of `order` received, or all groups if there is none.
+    pub(super) fn done(&self, order: u32) -> Work {
+        match self.place[order as usize] {
+            0 => self.total(),
+            place => self.list[place as usize].done(self.list[place as usize].weight),
+        }
+    }
+
+    /// As [`Group::receive`], for the group of `order`.
+    pub(super) fn receive(&mut self, order: u32, parts: i64) {
+        let place = usize::from(self.place[order as usize]);
+        self.list[place].receive(parts);
+        self.reslack(place);
+        self.uneven = true;
+    }
+
+    /// Whether changes of weight leave W/Φ of all groups as it is, and thus tell the time.
+    pub(super) fn keep_time(&self) -> bool {
+        self.rules.rescale == Rescale::Own && !self.fresh
+    }
+
+    /// From now on a group may have received less than nothing since the beginning, by what [`MOST_LAG`]
+    /// is. As in [`Groups::renormalise`] no decision changes.
+    pub(super) fn make_room(&mut self) {
+        if !core::mem::replace(&mut self.has_room, true) {
+            for group in &mut self.list[1..=self.len] {
+                group.work += group.weight * MOST_LAG;
+            }
         }
     }
 
@@ -624,6 +725,7 @@ impl Groups {
         self.before |= CARE;
         if self.len == 0 {
             self.fresh = true;
+            (self.has_room, self.uneven) = (false, false);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Weight readjustment of GR3MP (USENIX'05 §3.3): tasks above the cap count as the cap, and stand
 //! in its group.
 
-use super::{Gr3, HELD, Task, UNREADY};
+use super::{Gr3, HELD, Moved, Task, UNREADY};
 use crate::policy::TaskId;
 use crate::queue::NodeId;
 use crate::weights::{Cap, Search};
@@ -115,8 +115,11 @@ impl Gr3 {
     /// Moves `task` from the group of `order` to that of its effective weight, as an arrival that
     /// keeps its cpu and its frontlog.
     fn shift(&mut self, task: TaskId, order: u32) {
-        let slot = *self.rings.get(self.tasks[task.index()].node);
-        let flags = slot.task & if slot.is_pending() { HELD } else { UNREADY | HELD };
+        let known = &mut self.tasks[task.index()];
+        let slot = *self.rings.get(known.node);
+        let unready = if known.is_blocked(slot) { UNREADY } else { 0 };
+        known.moved = Moved::No;
+        let flags = unready | slot.task & HELD;
         self.leave_ring(task, order);
         if !self.enter_ring(task, flags, None) {
             self.groups.insert_later(self.new_group(task));

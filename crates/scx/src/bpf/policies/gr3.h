@@ -21,16 +21,23 @@
 #define POLICY_NAME "gr3"
 #define POLICY_CREDIT_QUANTA 3
 #define POLICY_PAYS_WHOLE 1
+#define POLICY_KEEPS_CPUS 0
 
 #include "../wide.h"
 
 #define ORDERS 32
 /* The sentinel before and after the group list; it weighs nothing. */
 #define OUTSIDE 32
+/* A round, where times are in 1/2^16 of one. */
+#define ROUND (1 << 16)
+/* No task is short of more quanta when its weight changes. */
+#define MOST_LAG 16
 /* "Every weight is feasible" and "every weight counts as 1" as caps. */
 #define CAP_NONE (~0ULL)
 
 struct policy_task {
+	/* When its last turn was due, by the time of its group, if it has moved. */
+	u64 since;
 	/* Quanta that the task may still run in this round, times 2^order (times Q if capped). */
 	u64 deficit;
 	/* The ring of its group. */
@@ -52,6 +59,8 @@ struct policy_task {
 	bool capped;
 	/* Its group has counted it from its first turn on only, not while it waited for that. */
 	bool late;
+	/* It has another weight than when it came to the queue, and its turns are counted. */
+	bool moved;
 };
 
 struct group {
@@ -92,6 +101,16 @@ struct policy_state {
 	bool steady;
 	/* A weight changes: no task comes or goes. */
 	bool reweighs;
+	/* make_room() was called. */
+	bool has_room;
+	/* Groups may be further behind or ahead than choices make them: the one furthest behind is next. */
+	bool uneven;
+	/* The first task in this choice that was ahead and let its turn pass. */
+	u32 passed;
+	/* What the task that moves is short of, in 1/2^16 of a quantum: of what it is due of all, and of what
+	 * its group received; and the sums before. */
+	s64 lag_of_all, lag_of_group;
+	u64 was_work, was_part, was_weight;
 	/* Sums before the change at hand. */
 	u64 total_work, total_part, total_weight, unit, old_unit;
 	u32 cpus;
@@ -297,13 +316,33 @@ policy_fn u32 after_last_violated(void)
 	return at;
 }
 
+/* Goes to the group of least V / weight, the first of them. */
+policy_fn u32 go_to_furthest_behind(void)
+{
+	u32 i;
+
+	STATE->at = 1;
+	bpf_for(i, 2, STATE->len + 1) {
+		struct group __arena *least = group_at(STATE->at & 63), *other = group_at(i);
+		u64 high = mul_high(other->work, least->weight);
+		u64 least_high = mul_high(least->work, other->weight);
+
+		if (high < least_high || (high == least_high &&
+		    other->work * least->weight < least->work * other->weight))
+			STATE->at = i;
+	}
+	return 0;
+}
+
 /* The groups have changed: the next choice looks where to go on. */
 static __always_inline void resume(void)
 {
 	STATE->changed = true;
 	STATE->steady = false;
-	if (!STATE->len)
+	if (!STATE->len) {
 		STATE->fresh = true;
+		STATE->has_room = STATE->uneven = false;
+	}
 }
 
 /* The tasks of the group of this order have changed: moves it to its place and rescales it. */
@@ -388,11 +427,85 @@ static __always_inline void advance(void)
 	STATE->at = is_positive(&group->lead) ? at + 1 : 1;
 	if (STATE->steady)
 		return;
-	/* After a change the round starts over only when no pair is violated. */
 	STATE->fresh = false;
+	if (STATE->uneven) {
+		go_to_furthest_behind();
+		STATE->uneven = after_last_violated() > 1;
+		STATE->steady = !STATE->uneven;
+		return;
+	}
+	/* After a change the round starts over only when no pair is violated. */
 	if (STATE->at == 1)
 		STATE->at = after_last_violated();
 	STATE->steady = STATE->at == 1;
+}
+
+/* --- who is behind --------------------------------------------------------------------------- */
+
+/* The time at which so much is due to so much weight, in rounds of a group of an order, modulo 2^48. */
+static __always_inline u64 time_at(u64 work, u64 part, u64 weight, u32 order)
+{
+	u64 one = STATE->cap_cpus << (order & 31);
+
+	return work / weight * (one << 16) + proportion((work % weight << 16) + part, one, weight);
+}
+
+policy_fn u64 total_time(u32 order)
+{
+	return time_at(STATE->total_work, STATE->total_part, STATE->total_weight, order);
+}
+
+policy_fn u64 time_of(u32 order)
+{
+	struct group __arena *group = &STATE->groups[order & 63];
+
+	return time_at(group->work - 1, group->part, group->weight, order);
+}
+
+/* How long the last turn of a task, which has moved, was due. */
+static __always_inline s64 waited(u32 id)
+{
+	return time_of(group_of(TASK(id))) - TASK(id)->since;
+}
+
+/* number * by / of, towards 0 */
+policy_fn s64 times(s64 number, u64 by, u64 of)
+{
+	u64 size = proportion(magnitude(number), by, of), sign = number >> 63;
+
+	if (size > 1ULL << 62)
+		size = 1ULL << 62;
+	return (size ^ sign) - sign;
+}
+
+/*
+ * From now on a group may have received less than nothing since the beginning, by what MOST_LAG is. No
+ * decision changes: leads and proportions stay.
+ */
+policy_fn u32 make_room(void)
+{
+	u32 i;
+
+	if (STATE->has_room)
+		return 0;
+	STATE->has_room = true;
+	bpf_for(i, 1, STATE->len + 1)
+		group_at(i)->work += group_at(i)->weight * MOST_LAG;
+	return 0;
+}
+
+/* The tasks of a group have received so much more, in 1/2^16 of a quantum. */
+policy_fn u32 receive(u32 order, s64 more)
+{
+	struct group __arena *group = &STATE->groups[order & 63];
+	u32 place = STATE->place[order & 63];
+	s64 parts = (s64)group->part + more, work = (s64)group->work + (parts >> 16);
+
+	group->work = work < 1 ? 1 : work;
+	group->part = work < 1 ? 0 : parts & 0xffff;
+	relead(place - 1, place);
+	STATE->uneven = true;
+	return 0;
 }
 
 /* --- rings --------------------------------------------------------------------------------- */
@@ -675,6 +788,7 @@ set:
 /* Moves a task from the group of this order to that of its effective weight, as an arrival. */
 policy_fn u32 shift(u32 id, u32 order)
 {
+	TASK(id)->moved = false;
 	leave_ring(id, order);
 	if (enter_ring(id, NIL)) {
 		/* It counts from the update of all groups on. */
@@ -887,28 +1001,30 @@ static __always_inline void uncount_weight(u32 weight)
 	STATE->load -= weight;
 }
 
-/* A task is queued. It counts at once if it has competed until now, or else from its turn on. */
-static __always_inline void arrive(u32 id, u32 at_once)
+/* A task is queued from now on. */
+static __always_inline void count_arrival(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
-	u32 class = ilog2(task->weight) & 31;
 
 	count_weight(task->weight);
 	task->arrival = STATE->arrivals++;
 	task->capped = above_cap(task->weight);
-	task->late = false;
-	if (at_once || STATE->fresh || STATE->cap_feasible != CAP_NONE || !STATE->place[class]) {
-		if (enter_ring(id, NIL))
-			insert_group(group_of(task));
-		else
-			update_group(group_of(task));
-	} else {
-		task->queued = true;
-		task->pending = true;
-		task->deficit = 0;
-		link_before(id, STATE->groups[class].current);
-	}
-	if (task->capped) {
+	task->late = task->moved = false;
+}
+
+/* A task is a part of its group, and stands before the task `at`, or before the current one. */
+static __always_inline void enter(u32 id, u32 at)
+{
+	if (enter_ring(id, at))
+		insert_group(group_of(TASK(id)));
+	else
+		update_group(group_of(TASK(id)));
+}
+
+/* A task is in the queue. */
+static __always_inline void finish_arrival(u32 id)
+{
+	if (TASK(id)->capped) {
 		STATE->capped[STATE->capped_count & 1023] = id;
 		STATE->capped_count++;
 	}
@@ -916,6 +1032,24 @@ static __always_inline void arrive(u32 id, u32 at_once)
 		if (STATE->count > STATE->cpus)
 			readjust();
 	}
+}
+
+/* A task is queued. Its group counts it from its turn on. */
+static __always_inline void arrive(u32 id)
+{
+	struct policy_task __arena *task = TASK(id);
+	u32 class = ilog2(task->weight) & 31;
+
+	count_arrival(id);
+	if (STATE->fresh || STATE->cap_feasible != CAP_NONE || !STATE->place[class]) {
+		enter(id, NIL);
+	} else {
+		task->queued = true;
+		task->pending = true;
+		task->deficit = 0;
+		link_before(id, STATE->groups[class].current);
+	}
+	finish_arrival(id);
 }
 
 policy_fn u32 uncount_capped(u32 id)
@@ -934,7 +1068,10 @@ policy_fn u32 uncount_capped(u32 id)
 	return 0;
 }
 
-/* If a task, which is about to leave, is current in its ring, the next one is from now on. */
+/*
+ * If a task, which is about to leave, is current in its ring, the next one is from now on, and has its turn
+ * unless it has moved and is ahead.
+ */
 static __always_inline void pass_turn(u32 id, u32 order)
 {
 	struct group __arena *group = &STATE->groups[order & 63];
@@ -942,6 +1079,11 @@ static __always_inline void pass_turn(u32 id, u32 order)
 
 	if (group->current == id && next != id) {
 		make_current(group, next);
+		if (TASK(next)->moved) {
+			if (waited(next) < 0)
+				return;
+			TASK(next)->since += ROUND;
+		}
 		TASK(next)->deficit += allotment(TASK(next));
 	}
 }
@@ -951,18 +1093,25 @@ static __always_inline void pass_turn(u32 id, u32 order)
  * for, if its turn was the last one or it still runs: the round in which it waited for its first turn was
  * not counted. If that was, it has paid for its turns.
  */
-static __always_inline void refund(u32 id)
+policy_fn u32 refund(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
 	u32 order = group_of(task), place = STATE->place[order & 63];
 	struct group __arena *group = &STATE->groups[order & 63];
 
 	if (task->pending || !task->late || STATE->fresh || (group->current != id && !task->held))
-		return;
+		return 0;
 	if (group->work > 1) {
 		group->work--;
 		relead(place - 1, place);
 	}
+	return 0;
+}
+
+/* True if a task that is about to leave, or has just left, does so only for another weight. */
+static __always_inline bool comes_back(struct policy_task __arena *task)
+{
+	return STATE->reweighs && !task->blocked;
 }
 
 /* The task is queued no longer. If a cpu holds it, it still does. */
@@ -972,11 +1121,13 @@ policy_fn u32 leave(u32 id)
 	u32 order = group_of(task);
 	bool counted = !task->pending, left;
 
-	discard(id);
+	if (!comes_back(task))
+		discard(id);
 	uncount_weight(task->weight);
 	if (task->capped)
 		uncount_capped(id);
-	pass_turn(id, order);
+	if (!STATE->reweighs || STATE->fresh)
+		pass_turn(id, order);
 	left = leave_ring(id, order);
 	if (counted && left)
 		update_group(order);
@@ -985,7 +1136,8 @@ policy_fn u32 leave(u32 id)
 	if (!STATE->count) {
 		set_cap(CAP_NONE, 1);
 		STATE->arrivals = 0;
-	} else if (STATE->cpus > 1 && !STATE->fresh && STATE->count > STATE->cpus) {
+	} else if (STATE->cpus > 1 && !STATE->fresh && !comes_back(task) &&
+		   STATE->count > STATE->cpus) {
 		readjust();
 	}
 	return 0;
@@ -1016,11 +1168,37 @@ static __always_inline void make_ready(u32 id)
 
 /* --- picking ------------------------------------------------------------------------------- */
 
+/*
+ * The turn of a task has come that has moved. False if it is ahead of its group and lets it pass; if all
+ * are, the first takes it.
+ */
+static __always_inline bool take_turn(u32 id)
+{
+	if (id != STATE->passed && waited(id) < 0) {
+		if (STATE->passed == NIL)
+			STATE->passed = id;
+		return false;
+	}
+	TASK(id)->since += ROUND;
+	return true;
+}
+
+/* True if a task that has moved, and is current, has another turn at once: it has waited for a round. */
+static __always_inline bool take_another_turn(u32 id)
+{
+	if (!TASK(id)->moved || TASK(id)->blocked || waited(id) < ROUND)
+		return false;
+	TASK(id)->since += ROUND;
+	TASK(id)->deficit += allotment(TASK(id));
+	return true;
+}
+
 /* One decision of the uniprocessor algorithm. A runnable task is queued. */
 static __always_inline u32 choose(void)
 {
 	u32 i;
 
+	STATE->passed = NIL;
 	bpf_for(i, 0, POLICY_TASKS) {
 		struct policy_task __arena *task;
 		struct group __arena *group;
@@ -1029,19 +1207,29 @@ static __always_inline u32 choose(void)
 
 		if (STATE->changed) {
 			STATE->changed = false;
-			STATE->at = after_last_violated();
+			if (STATE->uneven)
+				go_to_furthest_behind();
+			else
+				STATE->at = after_last_violated();
 		}
 		order = STATE->list[STATE->at & 63] & 31;
 		group = &STATE->groups[order];
 		id = group->current;
 		task = TASK(id);
 		stays = task->deficit >= one_quantum(task, order);
+		if (!stays && take_another_turn(id))
+			stays = true;
 		if (!stays) {
 			id = task->next;
 			task = TASK(id);
 		}
 		if (task->blocked || task->pending) {
 			make_ready(id);
+			STATE->passed = NIL;
+			continue;
+		}
+		if (!stays && task->moved && !take_turn(id)) {
+			group->current = id;
 			continue;
 		}
 		if (!stays)
@@ -1176,7 +1364,8 @@ policy_fn u32 policy_add(u32 id, u32 weight)
 	task->weight = weight;
 	task->holder = NIL;
 	task->frontlog = 0;
-	task->queued = task->blocked = task->pending = task->held = task->capped = task->late = false;
+	task->queued = task->blocked = task->pending = task->held = task->capped = false;
+	task->late = task->moved = false;
 	return 0;
 }
 
@@ -1204,45 +1393,158 @@ static __always_inline bool stays_in_group(struct policy_task __arena *task, u32
 	return !above_cap(weight) && ilog2(task->weight) == ilog2(weight);
 }
 
+/*
+ * The weight of a task is about to change within its group: it is as far behind all as before. What else the
+ * group has received for that.
+ */
+policy_fn s64 keep_lag(u32 id, u32 weight)
+{
+	struct policy_task __arena *task = TASK(id);
+	u32 order = group_of(task);
+	u64 now, own;
+	s64 behind;
+
+	make_room();
+	sum_groups(1, 1);
+	now = total_time(order);
+	own = time_of(order);
+	if (!task->moved)
+		task->since = own;
+	task->moved = true;
+	task->since = now - times(now - task->since, task->weight, weight);
+	behind = now - own;
+	return times(behind, weight, 1ULL << order) - times(behind, task->weight, 1ULL << order);
+}
+
 /* The weight of a task that is queued changes within its group. */
-static __always_inline void reweigh_in_place(u32 id, u32 weight)
+policy_fn u32 reweigh_in_place(u32 id, u32 weight)
 {
 	struct policy_task __arena *task = TASK(id);
 	u32 order = group_of(task), old = task->weight;
+	bool counted = !task->capped && !task->pending, keeps_lag = counted && !STATE->fresh;
+	s64 more = keeps_lag ? keep_lag(id, weight) : 0;
 
 	uncount_weight(old);
 	task->weight = weight;
 	count_weight(weight);
-	if (!task->capped && !task->pending) {
+	if (counted) {
 		STATE->groups[order & 63].plain += (u64)weight - old;
 		update_group(order);
 	}
+	if (keeps_lag)
+		receive(order, more);
 	if (STATE->cpus > 1 && !STATE->fresh && STATE->count > STATE->cpus)
 		readjust();
+	return 0;
 }
 
-/* A task that was blocked, or is queued no longer, waits; as to `at_once` see arrive(). */
-policy_fn u32 queue_up(u32 id, u32 at_once)
+/* What a task, which is about to move, is short of. */
+policy_fn u32 measure_lag(u32 id)
+{
+	struct policy_task __arena *task = TASK(id);
+	u32 order = group_of(task);
+	u64 one = one_quantum(task, order), own, since, kept;
+	s64 lag, most = MOST_LAG << 16;
+
+	make_room();
+	sum_groups(1, 1);
+	STATE->was_work = STATE->total_work;
+	STATE->was_part = STATE->total_part;
+	STATE->was_weight = STATE->total_weight;
+	STATE->lag_of_all = STATE->lag_of_group = 0;
+	if (task->pending)
+		return 0;
+	own = time_of(order);
+	since = task->moved ? task->since : own;
+	kept = proportion(task->deficit, 1 << 16, one);
+	lag = times(total_time(order) - since, allotment(task), one) + kept;
+	lag = lag > most ? most : lag;
+	STATE->lag_of_all = lag < -most ? -most : lag;
+	STATE->lag_of_group = times(own - since, allotment(task), one) + kept;
+	return 0;
+}
+
+/* A task enters its group as far behind as it was. If it has waited for a round its turn is next. */
+policy_fn u32 enter_behind(u32 id)
+{
+	struct policy_task __arena *task = TASK(id);
+	u32 order = group_of(task), at = NIL;
+	u64 one = one_quantum(task, order), since, own;
+	bool alone = !STATE->place[order & 31];
+
+	STATE->total_work = STATE->was_work;
+	STATE->total_part = STATE->was_part;
+	STATE->total_weight = STATE->was_weight;
+	since = total_time(order) - times(STATE->lag_of_all, one, allotment(task));
+	if (alone) {
+		sum_groups(1, 1);
+		own = total_time(order);
+	} else {
+		own = time_of(order);
+		if ((s64)(own - since) >= ROUND)
+			at = TASK(STATE->groups[order & 63].current)->next;
+	}
+	task->since = since;
+	enter(id, at);
+	receive(order, -times(own - since, allotment(task), one));
+	task->moved = true;
+	/* Who is alone has its allotment at once, unless it is ahead. */
+	if (alone && STATE->lag_of_all >= 0)
+		task->since += ROUND;
+	else
+		task->deficit = 0;
+	return 0;
+}
+
+/* A task enters its group as the last of the round. */
+policy_fn u32 enter_last(u32 id)
+{
+	enter(id, NIL);
+	return 0;
+}
+
+/* A task that was blocked, or is queued no longer, waits. */
+policy_fn u32 policy_wake(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
 
 	if (task->queued)
 		task->blocked = false;
 	else
-		arrive(id, at_once);
+		arrive(id);
 	STATE->runnable++;
 	return 0;
 }
 
-static __always_inline void policy_wake(u32 id)
+/* A task gets a weight for which it stands in another group. */
+static __always_inline void move(u32 id, u32 weight)
 {
-	queue_up(id, false);
+	struct policy_task __arena *task = TASK(id);
+	u32 order = group_of(task);
+	bool keeps_lag = !STATE->fresh;
+
+	if (keeps_lag)
+		measure_lag(id);
+	refund(id);
+	leave(id);
+	task->weight = weight;
+	if (task->blocked) {
+		task->blocked = false;
+		return;
+	}
+	if (keeps_lag && STATE->place[order & 31])
+		receive(order, STATE->lag_of_group);
+	count_arrival(id);
+	if (keeps_lag && !STATE->fresh)
+		enter_behind(id);
+	else
+		enter_last(id);
+	finish_arrival(id);
 }
 
 policy_fn u32 policy_set_weight(u32 id, u32 weight)
 {
 	struct policy_task __arena *task = TASK(id);
-	bool blocked;
 
 	if (weight == task->weight)
 		return 0;
@@ -1251,20 +1553,10 @@ policy_fn u32 policy_set_weight(u32 id, u32 weight)
 		return 0;
 	}
 	STATE->reweighs = true;
-	if (stays_in_group(task, weight)) {
+	if (stays_in_group(task, weight))
 		reweigh_in_place(id, weight);
-		goto out;
-	}
-	refund(id);
-	blocked = task->blocked;
-	task->blocked = false;
-	leave(id);
-	task->weight = weight;
-	if (!blocked) {
-		STATE->runnable--;
-		queue_up(id, true);
-	}
-out:
+	else
+		move(id, weight);
 	STATE->reweighs = false;
 	return 0;
 }

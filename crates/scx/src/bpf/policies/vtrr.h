@@ -33,14 +33,15 @@
 #define POLICY_NAME "vtrr"
 #define POLICY_CREDIT_QUANTA 3
 #define POLICY_PAYS_WHOLE 1
+#define POLICY_KEEPS_CPUS 0
 
 #include "../ranked.h"
 #include "../vtime.h"
 
 /* More than a pick takes but for thousands of tasks and cpus; a loop may have 2^23 turns. */
 #define CHOICES_MAX (1 << 20)
-/* The most quanta that a task may have to come: crates/core/src/central.rs. */
-#define FRONTLOG_MAX 32
+/* The most quanta that a task may have to come, if no more tasks are runnable: crates/core/src/central.rs. */
+#define FRONTLOG 32
 
 struct policy_task {
 	/* Its weight as it was given, among all runnable tasks. */
@@ -360,6 +361,7 @@ static __always_inline u32 release_cpu(u32 cpu)
 policy_fn u32 pick_among_cpus(u32 cpu)
 {
 	bool crowded = SET->count > SET->cpus;
+	u32 most = SET->count > FRONTLOG ? SET->count : FRONTLOG;
 	u32 id = release_cpu(cpu), i;
 
 	if (id != NIL && TASK(id)->frontlog) {
@@ -375,7 +377,7 @@ policy_fn u32 pick_among_cpus(u32 cpu)
 		account(id, quantum_ns());
 		if (!TASK(id)->held)
 			return hold(cpu, id);
-		if (crowded && TASK(id)->frontlog < FRONTLOG_MAX) {
+		if (crowded && TASK(id)->frontlog < most) {
 			TASK(id)->frontlog++;
 			STATE->counts.frontlogs++;
 		}

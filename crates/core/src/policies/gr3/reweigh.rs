@@ -1,0 +1,207 @@
+//! Changes of weight: a task that moves to another group is as far behind there, or ahead, as it was.
+//!
+//! W/Φ is a time that all groups have in common but for a few quanta, and that changes of weight leave as it
+//! is. In a round, 2^−σ of it, a task is due its allotment. So a task that [has moved](Moved) keeps the time
+//! when its last turn was due, and what it is short of is known whenever it moves again. Of one that moves
+//! for the first time it is not: its last turn then counts as just over.
+
+use super::groups::{MOST_LAG, Time, Work, scaled};
+use super::{Gr3, Moved, Slot, Task, UNREADY};
+use crate::policy::{TaskId, Weight};
+
+/// What a task is short of when it leaves its group, in 1/2^16 of a quantum.
+#[derive(Clone, Copy)]
+struct Lag {
+    /// Of what it is due of all.
+    of_all: i64,
+    /// Of what it is due of what its group received.
+    of_group: i64,
+    /// What all groups received.
+    total: Work,
+}
+
+/// `number`·`by`/`of`, towards 0.
+fn times(number: i64, by: u64, of: u64) -> i64 {
+    let size = scaled(number.unsigned_abs(), by, of).0.min(1 << 62).cast_signed();
+    if number < 0 { -size } else { size }
+}
+
+impl Gr3 {
+    /// `task`, which is queued, has `weight` from now on.
+    pub(super) fn reweigh(&mut self, task: TaskId, weight: Weight) {
+        let old = self.tasks[task.index()].weight;
+        let place = |weight| (self.order_of(weight), self.cap.exceeded_by(weight));
+        let stays = place(old) == place(weight);
+        self.groups.reweighs = true;
+        if stays {
+            self.reweigh_in_place(task, weight);
+        } else {
+            self.move_to_group(task, weight);
+        }
+        self.groups.reweighs = false;
+    }
+
+    fn reweigh_in_place(&mut self, task: TaskId, weight: Weight) {
+        let Task { weight: old, node, .. } = self.tasks[task.index()];
+        let is_counted = !self.rings.get(node).is_pending() && !self.cap.exceeded_by(weight);
+        let keeps_lag = is_counted && self.groups.keep_time();
+        let more = if keeps_lag { self.keep_lag(task, weight) } else { 0 };
+        self.tasks[task.index()].weight = weight;
+        self.load -= u64::from(old.get());
+        self.count_load(weight);
+        if self.has_several_cpus() {
+            self.classes.remove(old);
+            self.classes.insert(weight);
+        }
+        if !self.cap.exceeded_by(weight) {
+            self.rings.get_mut(node).weight = weight.get();
+        }
+        if is_counted {
+            let group = self.group(weight.order());
+            group.uncount(old.get());
+            group.count(weight.get());
+            self.groups.update(weight.order(), self.cap.fraction());
+        }
+        if keeps_lag {
+            self.groups.receive(weight.order(), more);
+        }
+        if self.has_several_cpus() && !self.groups.fresh {
+            self.readjust();
+        }
+    }
+
+    /// The weight of `task` is about to change within its group. What else this has received then, since the
+    /// task is no further behind or ahead of all.
+    fn keep_lag(&mut self, task: TaskId, weight: Weight) -> i64 {
+        self.groups.make_room();
+        let (order, round) = (weight.order(), self.round(weight.order()));
+        let (now, own) = (self.groups.total().time(round), self.time_of(order));
+        let known = &mut self.tasks[task.index()];
+        if known.moved == Moved::No {
+            (known.moved, known.since) = (Moved::Awake, own);
+            let slot = self.rings.get_mut(known.node);
+            if slot.task & UNREADY != 0 {
+                known.moved = Moved::Blocked;
+            }
+            slot.task |= UNREADY;
+            self.groups.get(order).expect("a queued task has a group").take_care();
+        }
+        let (old, new) = (u64::from(known.weight.get()), u64::from(weight.get()));
+        known.since = now.plus(-times(now.since(known.since), old, new));
+        let behind = now.since(own);
+        times(behind, new, 1 << order) - times(behind, old, 1 << order)
+    }
+
+    /// `task` gets a weight for which it stands in another group.
+    fn move_to_group(&mut self, task: TaskId, weight: Weight) {
+        let order = self.order_of(self.tasks[task.index()].weight);
+        let lag = if self.groups.keep_time() { Some(self.lag(task)) } else { None };
+        let (is_blocked, flags) = self.leave(task, true);
+        self.tasks[task.index()].weight = weight;
+        if is_blocked {
+            return;
+        }
+        if let Some(lag) = lag.filter(|_| self.groups.get(order).is_some()) {
+            self.groups.receive(order, lag.of_group);
+        }
+        self.come_back(task, flags, lag);
+    }
+
+    /// The time of the group of `order`.
+    fn time_of(&self, order: u32) -> Time {
+        self.groups.done(order).time(self.round(order))
+    }
+
+    /// What weighs so much receives a quantum in a round of a group of `order`.
+    fn round(&self, order: u32) -> u64 {
+        u64::from(self.cap.fraction().1) << order
+    }
+
+    fn units(&self, slot: Slot, order: u32) -> (u64, u64) {
+        slot.units(u8::try_from(order).expect("an order is below 32"), self.cap.fraction())
+    }
+
+    fn lag(&mut self, task: TaskId) -> Lag {
+        self.groups.make_room();
+        let known = self.tasks[task.index()];
+        let slot = *self.rings.get(known.node);
+        let total = self.groups.total();
+        if slot.is_pending() {
+            return Lag { of_all: 0, of_group: 0, total };
+        }
+        let order = self.order_of(known.weight);
+        let (one, allotment) = self.units(slot, order);
+        let own = self.time_of(order);
+        let since = if known.moved == Moved::No { own } else { known.since };
+        let kept = scaled(slot.deficit, 1 << 16, one).0.cast_signed();
+        let due = |time: Time| times(time.since(since), allotment, one) + kept;
+        let most = (MOST_LAG << 16).cast_signed();
+        let of_all = due(total.time(self.round(order))).clamp(-most, most);
+        Lag { of_all, of_group: due(own), total }
+    }
+
+    /// `task`, which has just left for that, becomes queued with its new weight: at once a part of its group,
+    /// for it has competed until now.
+    fn come_back(&mut self, task: TaskId, flags: u32, lag: Option<Lag>) {
+        let known = &mut self.tasks[task.index()];
+        (known.late, known.moved) = (false, Moved::No);
+        let weight = known.weight;
+        self.count_load(weight);
+        if self.has_several_cpus() {
+            self.count_shared(task);
+        }
+        match lag.filter(|_| self.groups.keep_time()) {
+            Some(lag) => self.enter_behind(task, flags, lag),
+            None => self.enter(task, flags),
+        }
+        if self.has_several_cpus() && !self.groups.fresh {
+            self.readjust();
+        }
+    }
+
+    /// `task` enters its group. Its turn is the next one if it has waited for a round, or else the last one.
+    fn enter_behind(&mut self, task: TaskId, flags: u32, lag: Lag) {
+        let weight = self.tasks[task.index()].weight;
+        let order = self.order_of(weight);
+        let is_capped = self.cap.exceeded_by(weight);
+        let slot = Slot { weight: if is_capped { 0 } else { weight.get() }, ..Slot::default() };
+        let (one, allotment) = self.units(slot, order);
+        let rounds = times(lag.of_all, one, allotment);
+        let since = lag.total.time(self.round(order)).plus(-rounds);
+        let behind = self.time_of(order).since(since);
+        let current = self.groups.get(order).map(|group| group.cursor.current);
+        let next =
+            current.filter(|_| behind >= Time::ROUND).map(|current| self.rings.next(current));
+        self.enter_at(task, flags | UNREADY, next);
+        self.groups.receive(order, -times(behind, allotment, one));
+        // Who is alone has its allotment at once, unless it is ahead.
+        let has_turn = current.is_none() && lag.of_all >= 0;
+        let known = &mut self.tasks[task.index()];
+        known.since = since.plus(if has_turn { Time::ROUND } else { 0 });
+        known.moved = Moved::Awake;
+        if !has_turn {
+            self.rings.get_mut(known.node).deficit = 0;
+        }
+    }
+
+    /// Whether `task`, which has moved and is current, has another turn at once: it has waited for a round.
+    pub(super) fn has_another_turn(&mut self, task: TaskId, order: u32) -> bool {
+        let since = self.tasks[task.index()].since;
+        let has = self.time_of(order).since(since) >= Time::ROUND;
+        if has {
+            self.tasks[task.index()].since = since.plus(Time::ROUND);
+        }
+        has
+    }
+
+    /// The turn of `task`, which has moved, has come in its ring. Returns false if it is ahead of its group
+    /// and lets it pass, unless it `must` take it.
+    pub(super) fn take_turn(&mut self, task: TaskId, order: u32, must: bool) -> bool {
+        let since = self.tasks[task.index()].since;
+        let takes = must || self.time_of(order).since(since) >= 0;
+        if takes {
+            self.tasks[task.index()].since = since.plus(Time::ROUND);
+        }
+        takes
+    }
+}
