@@ -188,7 +188,7 @@ fn check_shared(weights: &[u32], cpus: usize) -> Result<(), String> {
         return Err(format!("{longest} choices in one pick"));
     }
     // What figure 11 shows is what the picks took.
-    if u64::from(policy.longest_search()) != longest {
+    if policy.longest_search() as u64 != longest {
         return Err(format!("{} choices told, {longest} taken", policy.longest_search()));
     }
     for task in (0..).take(weights.len()).map(TaskId) {

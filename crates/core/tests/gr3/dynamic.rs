@@ -276,3 +276,64 @@ fn who_changes_weight_again_and_again_gains_nothing() {
         }
     }
 }
+
+/// The most choices of a `pick` for one of `cpus` cpus while tasks of any weights come, go and change.
+fn longest_search(cpus: usize, seed: u64) -> usize {
+    let mut random = Random(seed);
+    let tasks = u32::try_from(cpus).expect("few") + 1 + random.below(8);
+    let (orders, calm) = (2 + random.below(22), [1, 3, 10, 50, 400][random.below(5) as usize]);
+    let changers = 1 + random.below(tasks);
+    let weight = |random: &mut Random| {
+        let order = random.below(orders);
+        Weight::new(random.weight(order)).expect("at least 1")
+    };
+    let weights: Vec<u32> = (0..tasks).map(|_| weight(&mut random).get()).collect();
+    let mut gr3 = super::gr3(&weights, cpus);
+    let mut running = vec![None; cpus];
+    let mut awake = vec![true; weights.len()];
+    for now_ns in 1..1500 {
+        if random.below(calm) == 0 {
+            let task = TaskId(random.below(changers));
+            gr3.set_weight(task, weight(&mut random), now_ns);
+        }
+        if random.below(3) == 0 {
+            let task = TaskId(random.below(tasks));
+            let is_awake = &mut awake[task.index()];
+            *is_awake = !*is_awake;
+            if *is_awake {
+                gr3.wake(task, now_ns);
+            } else {
+                running.iter_mut().filter(|on| **on == Some(task)).for_each(|on| *on = None);
+                gr3.block(task, now_ns);
+            }
+        }
+        let cpu = random.below(u32::try_from(cpus).expect("few")) as usize;
+        if let Some(task) = running[cpu].take() {
+            gr3.charge(task, QUANTUM_NS, now_ns);
+        }
+        running[cpu] = gr3.pick(cpu, now_ns);
+    }
+    gr3.longest_search()
+}
+
+/// Found: 10, 14, 17 and 38.
+#[test]
+fn searches_are_short_whatever_comes_and_goes() {
+    for cpus in [2, 3, 4, 8] {
+        for seed in 0..400 {
+            let choices = longest_search(cpus, seed);
+            assert!(choices <= 32 * cpus, "{cpus} cpus, seed {seed}: {choices} choices");
+        }
+    }
+}
+
+/// The heaviest task but one sleeps before anything is chosen: then it limits nobody any longer.
+#[test]
+fn who_leaves_before_the_first_choice_is_not_counted_by_the_cap() {
+    let mut gr3 = super::gr3(&[1, 26, 1 << 20, 22, 133, 1 << 21], 2);
+    gr3.block(TaskId(2), 0);
+    for now_ns in 0..100 {
+        gr3.pick(usize::from(now_ns > 0), now_ns);
+    }
+    assert!(gr3.longest_search() < 10, "{} choices", gr3.longest_search());
+}

@@ -385,6 +385,9 @@ impl Twin {
             self.grant_arrival(task);
         } else {
             self.leave(task);
+            if self.fresh && self.cpus.len() > 1 {
+                self.set_cap();
+            }
         }
     }
 
@@ -705,11 +708,12 @@ impl Twin {
             self.fresh = false;
             return Some(previous.unwrap_or_else(|| self.any_free()));
         }
-        loop {
+        for _ in 0..1024 * self.cpus.len() {
             let task = self.choose();
             let Some(holder) = self.tasks[task].holder else { return Some(task) };
             self.grant(task, holder, 1);
         }
+        Some(self.any_free())
     }
 
     /// Nobody competes: the first task without a cpu. Those on the way that are not ready join or leave.

@@ -30,7 +30,10 @@ impl Study for Searches {
         let setup = Setup::new(CPUS, QUANTUM_NS).as_in_papers();
         let mut policy = Gr3::new(&setup);
         cycle::run(&mut policy, &setup, &weights);
-        Tally { decisions: u64::from(total), values: vec![i64::from(policy.longest_search())] }
+        Tally {
+            decisions: u64::from(total),
+            values: vec![i64::try_from(policy.longest_search()).expect("few")],
+        }
     }
 
     fn merge(&self, values: &mut [i64], other: &[i64]) {

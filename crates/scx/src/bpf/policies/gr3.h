@@ -30,6 +30,8 @@
 #define OUTSIDE 32
 /* A round, where times are in 1/2^16 of one. */
 #define ROUND (1 << 16)
+/* Choices for each cpu that a pick makes at most. */
+#define MOST_CHOICES 1024
 /* No task is short of more quanta when its weight changes. */
 #define MOST_LAG 16
 /* "Every weight is feasible" and "every weight counts as 1" as caps. */
@@ -1163,6 +1165,9 @@ static __always_inline void make_ready(u32 id)
 	} else {
 		task->blocked = false;
 		leave(id);
+		/* The cap of a queue that nothing was chosen from counted the task. */
+		if (STATE->fresh && STATE->cpus > 1)
+			readjust();
 	}
 }
 
@@ -1321,21 +1326,22 @@ policy_fn u32 policy_pick(u32 cpu)
 		readjust();
 	if (STATE->runnable <= STATE->cpus) {
 		STATE->fresh = false;
-		id = previous == NIL ? any_free() : previous;
-		return hold(cpu, id);
-	}
-	bpf_for(i, 0, 1 << 20) {
-		struct policy_task __arena *task;
+		if (previous != NIL)
+			return hold(cpu, previous);
+	} else {
+		bpf_for(i, 0, MOST_CHOICES * STATE->cpus) {
+			struct policy_task __arena *task;
 
-		id = choose();
-		if (id == NIL)
-			break;
-		task = TASK(id);
-		if (!task->held)
-			return hold(cpu, id);
-		grant(id, task->holder, 1);
+			id = choose();
+			if (id == NIL)
+				return NIL;
+			task = TASK(id);
+			if (!task->held)
+				return hold(cpu, id);
+			grant(id, task->holder, 1);
+		}
 	}
-	return NIL;
+	return hold(cpu, any_free());
 }
 
 /* --- the rest of the contract -------------------------------------------------------------- */
