@@ -28,6 +28,8 @@ struct Task {
     /// round.
     moved: bool,
     since: i64,
+    /// Turns that it has had one after the other, but for the first.
+    extra_turns: i64,
     holder: Option<CpuId>,
     /// In quanta.
     deficit: Number,
@@ -184,7 +186,8 @@ impl Twin {
             let current = group.ring[group.current];
             let stays = self.tasks[current].deficit >= Number::one();
             let counts = self.tasks[current].moved && !self.tasks[current].blocked;
-            let again = !stays && counts && self.waited(current) >= PARTS;
+            let waits = counts && self.waited(current) >= PARTS;
+            let again = !stays && waits && self.tasks[current].extra_turns < MOST_LAG;
             let place = if stays || again { 0 } else { 1 };
             let place = (group.current + place) % group.ring.len();
             let chosen = group.ring[place];
@@ -199,7 +202,9 @@ impl Twin {
                     passed = passed.or(Some(chosen));
                     continue;
                 }
-                self.tasks[chosen].since += PARTS;
+                let known = &mut self.tasks[chosen];
+                known.since += PARTS;
+                known.extra_turns = if again { known.extra_turns + 1 } else { 0 };
             }
             self.groups[self.at].current = place;
             if !stays {
@@ -411,6 +416,9 @@ impl Twin {
             self.tasks[task].frontlog = 0;
             self.frontlogs.iter_mut().for_each(|queue| queue.retain(|&t| t != task));
         }
+        let has_lag = self.tasks[task].moved && !comes_back;
+        let lag = if has_lag { self.lag(task).of_group } else { 0 };
+        let order = order_of(&self.effective(task));
         self.capped.retain(|&t| t != task);
         self.tasks[task].queued = false;
         if std::mem::take(&mut self.tasks[task].pending) {
@@ -422,6 +430,9 @@ impl Twin {
                 }
                 twin.leave_ring(task);
             });
+        }
+        if has_lag && self.groups.iter().any(|g| g.order == order) {
+            self.receive(order, lag);
         }
         if self.cpus.len() > 1 && !self.fresh && !comes_back {
             self.readjust();
@@ -440,6 +451,7 @@ impl Twin {
                     return;
                 }
                 self.tasks[next].since += PARTS;
+                self.tasks[next].extra_turns = 0;
             }
             let allotment = self.allotment(next);
             self.tasks[next].deficit += allotment;
@@ -498,8 +510,9 @@ impl Twin {
         let (work, all) = self.total();
         let now = time(&work, &all, order);
         let own = self.time_of(self.groups.iter().find(|g| g.order == order).unwrap());
-        if !std::mem::replace(&mut self.tasks[task].moved, true) {
-            self.tasks[task].since = own;
+        let known = &mut self.tasks[task];
+        if !std::mem::replace(&mut known.moved, true) {
+            (known.since, known.extra_turns, known.late) = (own, 0, false);
         }
         let (old, new) = (number(self.tasks[task].weight), number(weight));
         self.tasks[task].since = now - times(now - self.tasks[task].since, &(&old / &new));
@@ -567,7 +580,7 @@ impl Twin {
         self.receive(order, -times(own - since, &allotment));
         let has_turn = is_alone && lag.of_all >= 0;
         self.tasks[task].since = since + if has_turn { PARTS } else { 0 };
-        self.tasks[task].moved = true;
+        (self.tasks[task].moved, self.tasks[task].extra_turns) = (true, 0);
         if !has_turn {
             self.tasks[task].deficit = Number::zero();
         }
@@ -748,6 +761,7 @@ impl Policy for Twin {
             late: false,
             moved: false,
             since: 0,
+            extra_turns: 0,
             holder: None,
             deficit: Number::zero(),
             frontlog: 0,

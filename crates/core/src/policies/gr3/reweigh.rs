@@ -78,7 +78,8 @@ impl Gr3 {
         let (now, own) = (self.groups.total().time(round), self.time_of(order));
         let known = &mut self.tasks[task.index()];
         if known.moved == Moved::No {
-            (known.moved, known.since) = (Moved::Awake, own);
+            (known.moved, known.since, known.extra_turns) = (Moved::Awake, own, 0);
+            known.late = false;
             let slot = self.rings.get_mut(known.node);
             if slot.task & UNREADY != 0 {
                 known.moved = Moved::Blocked;
@@ -124,20 +125,30 @@ impl Gr3 {
     fn lag(&mut self, task: TaskId) -> Lag {
         self.groups.make_room();
         let known = self.tasks[task.index()];
-        let slot = *self.rings.get(known.node);
         let total = self.groups.total();
-        if slot.is_pending() {
+        if self.rings.get(known.node).is_pending() {
             return Lag { of_all: 0, of_group: 0, total };
         }
+        let most = (MOST_LAG << 16).cast_signed();
+        let now = total.time(self.round(self.order_of(known.weight)));
+        let of_all = self.lag_at(known, now).clamp(-most, most);
+        Lag { of_all, of_group: self.lag_in_group(known), total }
+    }
+
+    /// What a task is short of, by `now`, in 1/2^16 of a quantum.
+    fn lag_at(&self, known: Task, now: Time) -> i64 {
+        let slot = *self.rings.get(known.node);
         let order = self.order_of(known.weight);
         let (one, allotment) = self.units(slot, order);
-        let own = self.time_of(order);
-        let since = if known.moved == Moved::No { own } else { known.since };
+        let since = if known.moved == Moved::No { self.time_of(order) } else { known.since };
         let kept = scaled(slot.deficit, 1 << 16, one).0.cast_signed();
-        let due = |time: Time| times(time.since(since), allotment, one) + kept;
-        let most = (MOST_LAG << 16).cast_signed();
-        let of_all = due(total.time(self.round(order))).clamp(-most, most);
-        Lag { of_all, of_group: due(own), total }
+        times(now.since(since), allotment, one) + kept
+    }
+
+    /// What a task that is no longer pending is short of what it is due of its group's, which the others of
+    /// this have had.
+    pub(super) fn lag_in_group(&self, known: Task) -> i64 {
+        self.lag_at(known, self.time_of(self.order_of(known.weight)))
     }
 
     /// `task`, which has just left for that, becomes queued with its new weight: at once a part of its group,
@@ -178,7 +189,7 @@ impl Gr3 {
         let has_turn = current.is_none() && lag.of_all >= 0;
         let known = &mut self.tasks[task.index()];
         known.since = since.plus(if has_turn { Time::ROUND } else { 0 });
-        known.moved = Moved::Awake;
+        (known.moved, known.extra_turns) = (Moved::Awake, 0);
         if !has_turn {
             self.rings.get_mut(known.node).deficit = 0;
         }
@@ -186,10 +197,13 @@ impl Gr3 {
 
     /// Whether `task`, which has moved and is current, has another turn at once: it has waited for a round.
     pub(super) fn has_another_turn(&mut self, task: TaskId, order: u32) -> bool {
-        let since = self.tasks[task.index()].since;
-        let has = self.time_of(order).since(since) >= Time::ROUND;
+        let Task { since, extra_turns, .. } = self.tasks[task.index()];
+        let has =
+            u64::from(extra_turns) < MOST_LAG && self.time_of(order).since(since) >= Time::ROUND;
         if has {
-            self.tasks[task.index()].since = since.plus(Time::ROUND);
+            let known = &mut self.tasks[task.index()];
+            known.since = since.plus(Time::ROUND);
+            known.extra_turns += 1;
         }
         has
     }
@@ -200,7 +214,9 @@ impl Gr3 {
         let since = self.tasks[task.index()].since;
         let takes = must || self.time_of(order).since(since) >= 0;
         if takes {
-            self.tasks[task.index()].since = since.plus(Time::ROUND);
+            let known = &mut self.tasks[task.index()];
+            known.since = since.plus(Time::ROUND);
+            known.extra_turns = 0;
         }
         takes
     }

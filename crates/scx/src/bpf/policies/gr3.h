@@ -63,6 +63,8 @@ struct policy_task {
 	bool late;
 	/* It has another weight than when it came to the queue, and its turns are counted. */
 	bool moved;
+	/* Turns that it has had one after the other, but for the first. */
+	u8 extra_turns;
 };
 
 struct group {
@@ -494,6 +496,17 @@ policy_fn u32 make_room(void)
 	bpf_for(i, 1, STATE->len + 1)
 		group_at(i)->work += group_at(i)->weight * MOST_LAG;
 	return 0;
+}
+
+/* What a task is short of by a time of its group's, in 1/2^16 of a quantum. */
+policy_fn s64 lag_at(u32 id, u64 now)
+{
+	struct policy_task __arena *task = TASK(id);
+	u32 order = group_of(task);
+	u64 one = one_quantum(task, order);
+	u64 since = task->moved ? task->since : time_of(order);
+
+	return times(now - since, allotment(task), one) + proportion(task->deficit, 1 << 16, one);
 }
 
 /* The tasks of a group have received so much more, in 1/2^16 of a quantum. */
@@ -1085,6 +1098,7 @@ static __always_inline void pass_turn(u32 id, u32 order)
 			if (waited(next) < 0)
 				return;
 			TASK(next)->since += ROUND;
+			TASK(next)->extra_turns = 0;
 		}
 		TASK(next)->deficit += allotment(TASK(next));
 	}
@@ -1121,7 +1135,8 @@ policy_fn u32 leave(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
 	u32 order = group_of(task);
-	bool counted = !task->pending, left;
+	bool counted = !task->pending, has_lag = task->moved && !comes_back(task), left;
+	s64 lag = has_lag ? lag_at(id, time_of(order)) : 0;
 
 	if (!comes_back(task))
 		discard(id);
@@ -1135,6 +1150,8 @@ policy_fn u32 leave(u32 id)
 		update_group(order);
 	else if (counted)
 		delete_group(order);
+	if (has_lag && left)
+		receive(order, lag);
 	if (!STATE->count) {
 		set_cap(CAP_NONE, 1);
 		STATE->arrivals = 0;
@@ -1185,14 +1202,18 @@ static __always_inline bool take_turn(u32 id)
 		return false;
 	}
 	TASK(id)->since += ROUND;
+	TASK(id)->extra_turns = 0;
 	return true;
 }
 
 /* True if a task that has moved, and is current, has another turn at once: it has waited for a round. */
 static __always_inline bool take_another_turn(u32 id)
 {
-	if (!TASK(id)->moved || TASK(id)->blocked || waited(id) < ROUND)
+	struct policy_task __arena *task = TASK(id);
+
+	if (!task->moved || task->blocked || task->extra_turns >= MOST_LAG || waited(id) < ROUND)
 		return false;
+	task->extra_turns++;
 	TASK(id)->since += ROUND;
 	TASK(id)->deficit += allotment(TASK(id));
 	return true;
@@ -1414,8 +1435,11 @@ policy_fn s64 keep_lag(u32 id, u32 weight)
 	sum_groups(1, 1);
 	now = total_time(order);
 	own = time_of(order);
-	if (!task->moved)
+	if (!task->moved) {
 		task->since = own;
+		task->extra_turns = 0;
+		task->late = false;
+	}
 	task->moved = true;
 	task->since = now - times(now - task->since, task->weight, weight);
 	behind = now - own;
@@ -1449,7 +1473,6 @@ policy_fn u32 measure_lag(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
 	u32 order = group_of(task);
-	u64 one = one_quantum(task, order), own, since, kept;
 	s64 lag, most = MOST_LAG << 16;
 
 	make_room();
@@ -1460,13 +1483,10 @@ policy_fn u32 measure_lag(u32 id)
 	STATE->lag_of_all = STATE->lag_of_group = 0;
 	if (task->pending)
 		return 0;
-	own = time_of(order);
-	since = task->moved ? task->since : own;
-	kept = proportion(task->deficit, 1 << 16, one);
-	lag = times(total_time(order) - since, allotment(task), one) + kept;
+	lag = lag_at(id, total_time(order));
 	lag = lag > most ? most : lag;
 	STATE->lag_of_all = lag < -most ? -most : lag;
-	STATE->lag_of_group = times(own - since, allotment(task), one) + kept;
+	STATE->lag_of_group = lag_at(id, time_of(order));
 	return 0;
 }
 
@@ -1494,6 +1514,7 @@ policy_fn u32 enter_behind(u32 id)
 	enter(id, at);
 	receive(order, -times(own - since, allotment(task), one));
 	task->moved = true;
+	task->extra_turns = 0;
 	/* Who is alone has its allotment at once, unless it is ahead. */
 	if (alone && STATE->lag_of_all >= 0)
 		task->since += ROUND;
