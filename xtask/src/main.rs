@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod cheats;
 mod contest;
 mod decisions;
 mod figures;
@@ -49,6 +50,8 @@ enum Task {
     Figures(figures::Args),
     /// Let all policies decide at random, by the billion, and hold them to what they claim.
     Decisions(decisions::Args),
+    /// Search, for every policy, for the tasks that gain most by sleeping, waking each other and ending.
+    Cheats(cheats::Args),
     /// Read garbage with every parser.
     Fuzz(fuzz::Args),
     /// Count which cache lines the kernel's policies move between cpus, and model what that costs.
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Task::Tidy(args) => args.execute(),
         Task::Figures(args) => args.execute(),
         Task::Decisions(args) => args.execute(),
+        Task::Cheats(args) => args.execute(),
         Task::Fuzz(args) => args.execute(),
         Task::Scaling(args) => args.execute(),
         Task::Guest(guest) => guest.execute(),

@@ -97,7 +97,7 @@ impl Progress {
     }
 }
 
-fn number(name: &str) -> Option<u64> {
+pub(crate) fn number(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
     Some(value.parse().unwrap_or_else(|_| panic!("{name} is a number, not '{value}'")))
 }

@@ -5,6 +5,7 @@
 mod common;
 
 mod campaign;
+mod cheats;
 mod control;
 mod families;
 mod fixed;

@@ -66,7 +66,7 @@ fn simulate(policy: impl Policy, cpus: usize, demands: &[Demand], end_ns: Nanos)
 }
 
 /// A policy of the registry with a rule for sleepers.
-type Rule = fn(&Entry, &Setup) -> Box<dyn Policy>;
+pub(crate) type Rule = fn(&Entry, &Setup) -> Box<dyn Policy>;
 
 /// `entry`'s policy with the rule for sleepers, held to the contract on both sides.
 fn with_turns(entry: &Entry, setup: &Setup) -> Box<dyn Policy> {
@@ -80,7 +80,7 @@ fn corrected(entry: &Entry, setup: &Setup) -> Box<dyn Policy> {
     Box::new(policy.work_conserving(entry.work_conserving))
 }
 
-const RULES: [Rule; 2] = [with_turns, corrected];
+pub(crate) const RULES: [Rule; 2] = [with_turns, corrected];
 
 /// Hogs and sleepers of any demand.
 fn mix(random: &mut Random, most_weight_bits: u32) -> Vec<Demand> {
@@ -345,7 +345,7 @@ fn a_changed_weight_counts() {
 
 /// The vices of [`Vicious`].
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Vice {
+pub(crate) enum Vice {
     /// Pays half for those who have slept.
     Favours,
     /// A weight stays what it was.
@@ -355,7 +355,7 @@ enum Vice {
 }
 
 /// A policy of sleepers with a vice.
-struct Vicious {
+pub(crate) struct Vicious {
     honest: Box<dyn Policy>,
     vice: Vice,
     cpus: usize,
@@ -363,7 +363,7 @@ struct Vicious {
 }
 
 impl Vicious {
-    fn rule(vice: Vice, entry: &Entry, setup: &Setup) -> Box<dyn Policy> {
+    pub(crate) fn rule(vice: Vice, entry: &Entry, setup: &Setup) -> Box<dyn Policy> {
         let honest = Box::new(turns(entry, setup));
         Box::new(Vicious { honest, vice, cpus: setup.cpus, slept: Vec::new() })
     }

@@ -374,12 +374,12 @@ policy_fn u32 account_changed(void)
 }
 
 /* What is remembered of the error of a group without tasks. */
-static __always_inline s64 within_interval(s64 error_ns)
+static __always_inline s64 within_bounds(s64 error_ns)
 {
 	s64 limit_ns = STATE->interval_ns;
 
-	if (error_ns > limit_ns)
-		return limit_ns;
+	if (error_ns > GROUPS * limit_ns)
+		return GROUPS * limit_ns;
 	return error_ns < -limit_ns ? -limit_ns : error_ns;
 }
 
@@ -438,7 +438,7 @@ policy_fn u32 settle(void)
 		left &= left - 1;
 		group = GROUP(k);
 		if (!(STATE->present >> k & 1))
-			group->service_ns = within_interval(group->service_ns);
+			group->service_ns = within_bounds(group->service_ns);
 		worth = group->weight * of;
 		floor = each ? STATE->class_count[k] : worth / parts;
 		group->floor = group->capped + floor;
@@ -495,23 +495,26 @@ policy_fn u32 needy_group(void)
 	return best;
 }
 
-/* A competing cpu was the group's for so long. */
-static __always_inline void charge_group(u32 k, s64 elapsed_ns)
+/*
+ * A group had so much of what groups compete for; of a dedicated cpu less than nothing if its tasks were
+ * charged with less than its time.
+ */
+static __always_inline void charge_group(u32 k, s64 beyond_ns)
 {
 	STATE->touched |= 1u << (k & (GROUPS - 1));
-	GROUP(k)->service_ns += elapsed_ns;
-	STATE->served_ns += elapsed_ns;
+	GROUP(k)->service_ns += beyond_ns;
+	STATE->served_ns += beyond_ns;
 }
 
-/* A cpu was group k's for so long, dedicated to it or not. True if it is from now on. */
-static __always_inline bool pass(u32 k, bool dedicated, s64 elapsed_ns)
+/* A cpu, dedicated to group k or not, was charged for so much. True if it is dedicated from now on. */
+static __always_inline bool pass(u32 k, bool dedicated, s64 beyond_ns)
 {
 	struct group __arena *group = GROUP(k);
 
-	if (!dedicated) {
-		charge_group(k, elapsed_ns);
+	if (beyond_ns)
+		charge_group(k, beyond_ns);
+	if (!dedicated)
 		return dedicate(group);
-	}
 	if (group->dedicated <= group->floor)
 		return true;
 	group->dedicated--;

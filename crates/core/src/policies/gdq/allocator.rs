@@ -24,8 +24,8 @@ struct Account {
     floor: usize,
     /// ρ_k; the group is worth one cpu more for this part of the time. Below Φ_f.
     rest: u64,
-    /// Time for which competing cpus were the group's since the last change of the weights, plus
-    /// the error that it had then: w in units of ns.
+    /// What the group had of competing cpus since the last change of the weights, and beyond the time of
+    /// dedicated ones, plus the error that it had then: w in units of ns.
     service_ns: i128,
     /// Cpus that are the group's.
     cpus: usize,
@@ -115,8 +115,9 @@ impl Allocator {
             let is_present = self.present & 1 << k != 0;
             let error_ns = account.service_ns - due_ns(now, account.rest, old_of);
             let limit_ns = i128::from(self.interval_ns);
+            let most_ns = limit_ns * GROUPS as i128;
             account.service_ns =
-                if is_present { error_ns } else { error_ns.clamp(-limit_ns, limit_ns) };
+                if is_present { error_ns } else { error_ns.clamp(-limit_ns, most_ns) };
             let (floor, rest) = worth(account);
             account.floor = account.capped + floor;
             account.rest = rest;
@@ -176,20 +177,17 @@ impl Allocator {
         account.dedicated -= usize::from(dedicated);
     }
 
-    /// A competing cpu was group `k`'s for `elapsed_ns`. (The virtual finishing time grows by
-    /// 1/Φ̂ for an interval of T.)
-    pub(super) fn charge(&mut self, k: usize, elapsed_ns: Nanos) {
-        self.accounts[k].service_ns += i128::from(elapsed_ns);
-        self.served_ns += i128::from(elapsed_ns);
+    /// Group `k` had so much of what groups compete for; of a dedicated cpu less than nothing if its tasks
+    /// were charged with less than its time. (The virtual finishing time grows by 1/Φ̂ for an interval of T.)
+    pub(super) fn charge(&mut self, k: usize, beyond_ns: i128) {
+        self.accounts[k].service_ns += beyond_ns;
+        self.served_ns += beyond_ns;
     }
 
-    /// A cpu was group `k`'s for `elapsed_ns`, `dedicated` to it or not. True if it is from now on.
-    pub(super) fn pass(&mut self, k: usize, dedicated: bool, elapsed_ns: Nanos) -> bool {
-        if dedicated {
-            return !self.undedicate(k);
-        }
-        self.charge(k, elapsed_ns);
-        self.dedicate(k)
+    /// A cpu, `dedicated` to group `k` or not, was charged for so much. True if it is dedicated from now on.
+    pub(super) fn pass(&mut self, k: usize, dedicated: bool, beyond_ns: i128) -> bool {
+        self.charge(k, beyond_ns);
+        if dedicated { !self.undedicate(k) } else { self.dedicate(k) }
     }
 
     /// The virtual finishing time (w + T)/Φ̂ of group `k`, times 1/Q, as a fraction.

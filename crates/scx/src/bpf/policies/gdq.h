@@ -58,6 +58,8 @@ struct policy_task {
 	/* It runs in the queue of a group to which it does not belong any more. */
 	bool misplaced;
 	bool fresh;
+	/* The cpu that picked it last. */
+	u16 cpu;
 };
 
 struct queue {
@@ -90,6 +92,8 @@ struct gdq_cpu {
 	bool dedicated;
 	/* Since when it has been with the group, or when it looked around last. */
 	u64 since_ns;
+	/* What the tasks that it picked since then were charged with. */
+	u64 charged_ns;
 	u64 look_ns;
 };
 
@@ -527,13 +531,28 @@ static __always_inline void arrive(struct gdq_cpu __arena *cpu, u32 k)
 	cpu->dedicated = dedicate(GROUP(k));
 }
 
+/*
+ * What its group competed for with a cpu: what its tasks were charged with, but for what it is entitled to
+ * of a dedicated one.
+ */
+static __always_inline s64 charged_beyond(const struct gdq_cpu __arena *cpu)
+{
+	return cpu->charged_ns - (cpu->dedicated ? now_ns() - cpu->since_ns : 0);
+}
+
+static __always_inline void charge_from_now(struct gdq_cpu __arena *cpu)
+{
+	cpu->since_ns = now_ns();
+	cpu->charged_ns = 0;
+}
+
 /* MFQ: a cpu whose time has come finds out whether another group needs it more. */
 policy_fn u32 look_around(u32 index)
 {
 	struct gdq_cpu __arena *cpu = &STATE->cpu[index & (POLICY_CPUS - 1)];
 	u32 old = cpu->queue, k, goal, queue;
 	struct group __arena *group;
-	u64 elapsed_ns;
+	s64 beyond_ns;
 
 	if (old == NIL)
 		return 0;
@@ -543,11 +562,11 @@ policy_fn u32 look_around(u32 index)
 	else if (!STATE->is_wanted || cpu->dedicated)
 		return 0;
 	STATE->is_wanted = false;
-	elapsed_ns = now_ns() - cpu->since_ns;
-	cpu->since_ns = now_ns();
+	beyond_ns = charged_beyond(cpu);
+	charge_from_now(cpu);
 	k = QUEUE(old)->group;
 	group = GROUP(k);
-	cpu->dedicated = pass(k, cpu->dedicated, elapsed_ns);
+	cpu->dedicated = pass(k, cpu->dedicated, beyond_ns);
 	if (cpu->dedicated)
 		return 0;
 	depart(group, false);
@@ -581,8 +600,7 @@ policy_fn u32 find_work(u32 index)
 			adopt(cpu, queue);
 			return queue;
 		}
-		if (!cpu->dedicated)
-			charge_group(k, now_ns() - cpu->since_ns);
+		charge_group(k, charged_beyond(cpu));
 		depart(GROUP(k), cpu->dedicated);
 	}
 	k = needy_group();
@@ -595,7 +613,7 @@ policy_fn u32 find_work(u32 index)
 		return NIL;
 	adopt(cpu, queue);
 	arrive(cpu, k);
-	cpu->since_ns = now_ns();
+	charge_from_now(cpu);
 	return queue;
 }
 
@@ -630,7 +648,7 @@ static __always_inline void restart(void)
 
 		cpu->queue = NIL;
 		cpu->dedicated = false;
-		cpu->since_ns = 0;
+		cpu->since_ns = cpu->charged_ns = 0;
 		cpu->look_ns = now_ns() + STATE->interval_ns * (i + 1) / STATE->cpus;
 	}
 }
@@ -676,6 +694,7 @@ policy_fn u32 policy_pick(u32 cpu)
 		return NIL;
 	id = next_task(queue);
 	TASK(id)->state = GDQ_RUNNING;
+	TASK(id)->cpu = cpu;
 	return id;
 }
 
@@ -773,6 +792,7 @@ policy_fn u32 policy_charge(u32 id, u64 used_ns)
 	u64 step;
 
 	task->state = GDQ_WAITING;
+	STATE->cpu[task->cpu & (POLICY_CPUS - 1)].charged_ns += used_ns;
 	if (task->next_weight) {
 		u32 weight = task->next_weight;
 

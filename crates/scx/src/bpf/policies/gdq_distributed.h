@@ -938,7 +938,7 @@ static __always_inline void look_around(u32 index)
 	elapsed_ns = now_ns() - cpu->since_ns;
 	cpu->since_ns = now_ns();
 	k = word_look(&QUEUE(cpu->queue)->group);
-	cpu->dedicated = pass(k, cpu->dedicated, elapsed_ns);
+	cpu->dedicated = pass(k, cpu->dedicated, cpu->dedicated ? 0 : elapsed_ns);
 	record_step(STEP_PASS, NIL, OF_SHARES, 0, k, cpu->dedicated);
 	if (cpu->dedicated)
 		goto out;

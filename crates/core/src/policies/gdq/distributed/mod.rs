@@ -323,7 +323,8 @@ impl Distributed {
         let Some(queue) = record.queue else { return };
         let elapsed_ns = now_ns - core::mem::replace(&mut record.since_ns, now_ns);
         let k = self.queues.group(queue);
-        record.dedicated = self.allocator.pass(k, record.dedicated, elapsed_ns);
+        let beyond_ns = if record.dedicated { 0 } else { elapsed_ns.into() };
+        record.dedicated = self.allocator.pass(k, record.dedicated, beyond_ns);
         if record.dedicated {
             return;
         }
@@ -423,7 +424,7 @@ impl Distributed {
             let Cpu { dedicated, since_ns, .. } = self.cpus[cpu];
             self.cpus[cpu].queue = None;
             if !dedicated {
-                self.allocator.charge(k, now_ns - since_ns);
+                self.allocator.charge(k, (now_ns - since_ns).into());
             }
             self.allocator.depart(k, dedicated);
         }

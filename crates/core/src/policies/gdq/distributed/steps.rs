@@ -774,7 +774,8 @@ impl Replay {
         let of_cpu = &mut self.it.cpus[step.cpu];
         let elapsed_ns = step.now_ns.checked_sub(of_cpu.since_ns).ok_or("time goes back")?;
         of_cpu.since_ns = step.now_ns;
-        let dedicated = self.it.allocator.pass(group, of_cpu.dedicated, elapsed_ns);
+        let beyond_ns = if of_cpu.dedicated { 0 } else { elapsed_ns.into() };
+        let dedicated = self.it.allocator.pass(group, of_cpu.dedicated, beyond_ns);
         of_cpu.dedicated = dedicated;
         ensure(dedicated == (step.extra == 1), || "it is dedicated otherwise".into())?;
         if !dedicated {
@@ -789,7 +790,7 @@ impl Replay {
         let super::Cpu { dedicated, since_ns, .. } = self.it.cpus[step.cpu];
         let elapsed_ns = step.now_ns.checked_sub(since_ns).ok_or("time goes back")?;
         if !dedicated {
-            self.it.allocator.charge(group, elapsed_ns);
+            self.it.allocator.charge(group, elapsed_ns.into());
         }
         self.depart(step, group)
     }
