@@ -1,5 +1,5 @@
-//! `cargo xtask cheats`: for every policy, the tasks that sleep, wake each other and end so as to gain most. The
-//! search itself is `crates/core/tests/conformance/cheats.rs`.
+//! `cargo xtask cheats`: for every policy, the tasks that sleep, wake each other and end so as to gain most.
+//! The search itself is `crates/core/tests/conformance/cheats.rs`.
 
 use std::process::{Command, ExitCode};
 
