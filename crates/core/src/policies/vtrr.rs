@@ -41,7 +41,11 @@
 //! that it left, which saves the search if it still fits.
 //!
 //! *Deviations and limits.* A counter of 0 excludes a task from rule 2: the paper's rules allow
-//! that only for newcomers, whose floor would otherwise be ignored. One cpu.
+//! that only for newcomers, whose floor would otherwise be ignored. Hogs whose shares are doubled and
+//! halved again within three quanta starve: the walk goes on behind a place in the order, and whoever has
+//! become heavier stands before it ([corrected](crate::Corrected) turns mend that; if the walk followed the
+//! task that ran there, the one pair of counters that may be out of order would no longer be where it is).
+//! One cpu.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
