@@ -233,14 +233,13 @@ impl Fluid {
 
     /// `task` has `weight` from now on.
     pub fn set_weight(&mut self, task: TaskId, weight: Weight) {
-        if !self.tasks[task.index()].backlogged {
+        if self.is_backlogged_still(task) {
+            self.leave(task);
             self.backlogged.set_weight(task, weight);
-            return;
+            self.enter(task);
+        } else {
+            self.backlogged.set_weight(task, weight);
         }
-        self.settle();
-        self.leave(task);
-        self.backlogged.set_weight(task, weight);
-        self.enter(task);
     }
 
     /// `task` asks for a job of `work_ns`. False if it is missed: another one waits already.
@@ -287,8 +286,7 @@ impl Fluid {
     /// `task` wants nothing any more: its jobs end as they are, neither done nor missed.
     pub fn stop(&mut self, task: TaskId) {
         self.end_what_is_done(task);
-        if self.tasks[task.index()].backlogged {
-            self.settle();
+        if self.is_backlogged_still(task) {
             self.leave(task);
             self.tasks[task.index()].waiting = None;
         }
@@ -407,19 +405,39 @@ impl Fluid {
         self.since.saturating_add(scale_up(finish - self.virtual_since, parts, u64::from(of)))
     }
 
-    /// Rates change now.
+    /// Rates change now. A job that should end now, but for rounding, ends before they do: where a heavy task
+    /// comes, what rounding left of it would take another nanosecond.
     fn settle(&mut self) {
         self.since = u128::from(self.now_ns) << 64;
         self.virtual_since = self.virtual_now;
+        while let Some((task, &finish)) = self.finishes.peek()
+            && self.time_of(finish) - self.since < NOTHING
+        {
+            self.end_job(task, self.now_ns);
+        }
+    }
+
+    /// True if `task` has a job when rates change now.
+    fn is_backlogged_still(&mut self, task: TaskId) -> bool {
+        if self.tasks[task.index()].backlogged {
+            self.settle();
+        }
+        self.tasks[task.index()].backlogged
     }
 
     /// Ends the job of `task` in service if nothing is left of it but what rounding left.
     fn end_what_is_done(&mut self, task: TaskId) {
-        let known = &self.tasks[task.index()];
-        if known.backlogged && known.left(self.virtual_now) < NOTHING {
+        if self.is_done(task) {
             self.settle();
-            self.end_job(task, self.now_ns);
+            if self.is_done(task) {
+                self.end_job(task, self.now_ns);
+            }
         }
+    }
+
+    fn is_done(&self, task: TaskId) -> bool {
+        let known = &self.tasks[task.index()];
+        known.backlogged && known.left(self.virtual_now) < NOTHING
     }
 
     /// The job of `task` in service is done, at the time to which the rates are settled.
