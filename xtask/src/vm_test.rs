@@ -154,7 +154,9 @@ begin() {
 }
 end() {
     kill -$1 $LOADER
+    wait $LOADER || true
     while ! grep -q disabled /sys/kernel/sched_ext/state; do sleep 0.1; done
+    # Those of a loader that was killed: any other has removed its own by now.
     rm -f /run/scx_prorata.sock /run/scx_prorata-root.sock
 }
 refused() {
