@@ -106,7 +106,17 @@ pub(crate) fn run() -> Result<()> {
         if cpus > 1 {
             let stress = vm_stress::stress("gr3", STRESS_SECONDS, 1);
             let apart = vm_stress::stress("gdq-distributed", STRESS_SECONDS, 1);
-            let more = [sleepers(), groups(), watch(), bound(), crowd(), hotplug(), stress, apart];
+            let more = [
+                sleepers(),
+                groups(),
+                watch(),
+                explained(),
+                bound(),
+                crowd(),
+                hotplug(),
+                stress,
+                apart,
+            ];
             check(None, cpus, &more)?;
         }
     }
@@ -213,6 +223,31 @@ prorata verify /tmp/recording"
 /// What is told of cgroups is what the kernel counts of them, and what they are due, also as text.
 fn watch() -> String {
     "xtask guest watch --seconds 1".to_string()
+}
+
+/// What a cgroup and a process of it are due is explained by what runs on the machine.
+fn explained() -> String {
+    "HOGS=
+for cgroup in a b; do
+    mkdir /sys/fs/cgroup/$cgroup
+    for hog in 1 2; do
+        sh -c \"echo \\$\\$ >/sys/fs/cgroup/$cgroup/cgroup.procs; while :; do :; done\" & HOGS=\"$HOGS $!\"
+    done
+done
+echo 300 >/sys/fs/cgroup/a/cpu.weight
+sleep 0.5
+prorata explain --cgroup /a
+prorata explain --cgroup /a --format json >/tmp/explained
+grep -q '\"name\":\"a/\",[^}]*\"is_asked\":true,[^}]*\"due\":\"3/2\"' /tmp/explained
+prorata explain --pid ${HOGS##* } --format json >/tmp/explained
+grep -q '\"is_asked\":true,[^}]*\"due\":\"1/4\"' /tmp/explained
+grep -q 'schedules this machine' /tmp/explained
+refused prorata explain --cgroup /nowhere
+grep -q 'there is no cgroup /nowhere' /tmp/refusal
+kill $HOGS
+wait $HOGS || true
+rmdir /sys/fs/cgroup/a /sys/fs/cgroup/b"
+        .to_string()
 }
 
 /// Where turns are kept a cgroup keeps its half beside a storm of forks, under every way to pay for them; the
