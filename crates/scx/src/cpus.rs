@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use scx_utils::Topology;
+use scx_utils::{Cpu, Topology};
 
 use crate::bpf_intf::{limits_MAX_CPUS, limits_MAX_DOMAINS};
 
@@ -25,32 +25,73 @@ pub(crate) struct Domains {
     pub(crate) count: u32,
     /// By cpu; 0 for one that is not online.
     pub(crate) of_cpu: [u8; limits_MAX_CPUS as usize],
-    /// By domain.
+    /// By domain: how many, and bits for which.
     pub(crate) cpus: [u16; limits_MAX_DOMAINS as usize],
+    pub(crate) sets: [[u64; limits_MAX_CPUS as usize / 64]; limits_MAX_DOMAINS as usize],
+}
+
+/// Which cpus are of one core.
+pub(crate) struct Cores {
+    /// Some core has several.
+    pub(crate) smt: bool,
+    /// By cpu: the first one of its core.
+    pub(crate) of_cpu: [u16; limits_MAX_CPUS as usize],
+    /// By first cpu: how many.
+    pub(crate) cpus: [u16; limits_MAX_CPUS as usize],
+}
+
+impl Cores {
+    /// Of cpus and the cores that they are of.
+    fn of<C: Ord>(cpus: &[(usize, C)]) -> Cores {
+        // Others may come, and are cores of their own.
+        let itself = std::array::from_fn(|cpu| u16::try_from(cpu).expect("cpus are few"));
+        let mut cores = Cores { smt: false, of_cpu: itself, cpus: [1; limits_MAX_CPUS as usize] };
+        for (cpu, core) in cpus {
+            let siblings = || cpus.iter().filter(|(_, other)| other == core).map(|&(cpu, _)| cpu);
+            let first = siblings().min().expect("itself at least");
+            cores.of_cpu[*cpu] = u16::try_from(first).expect("cpus are few");
+            cores.cpus[first] = u16::try_from(siblings().count()).expect("cpus are few");
+            cores.smt |= *cpu != first;
+        }
+        cores
+    }
+}
+
+/// Caches and cores of this machine. Where the kernel does not tell, all cpus share a cache, and none a core.
+pub(crate) fn layout() -> (Domains, Cores) {
+    match Topology::new() {
+        Ok(topology) => (Domains::find(&topology), Cores::of(&known(&topology, |cpu| cpu.core_id))),
+        Err(error) => {
+            log::warn!("takes all cpus to share a cache, and to be cores: {error:#}");
+            (Domains::one(), Cores::of::<usize>(&[]))
+        }
+    }
+}
+
+/// What is told of each cpu that the scheduler has room for.
+fn known<T>(topology: &Topology, what: impl Fn(&Cpu) -> T) -> Vec<(usize, T)> {
+    let cpus = topology.all_cpus.values().filter(|cpu| cpu.id < limits_MAX_CPUS as usize);
+    cpus.map(|cpu| (cpu.id, what(cpu))).collect()
 }
 
 impl Domains {
+    const NO_SETS: [[u64; limits_MAX_CPUS as usize / 64]; limits_MAX_DOMAINS as usize] =
+        [[0; limits_MAX_CPUS as usize / 64]; limits_MAX_DOMAINS as usize];
+
     /// All cpus in one; how many these are is not asked for then.
     fn one() -> Domains {
         let mut cpus = [0; limits_MAX_DOMAINS as usize];
         cpus[0] = u16::MAX;
-        Domains { count: 1, of_cpu: [0; limits_MAX_CPUS as usize], cpus }
+        let mut sets = Domains::NO_SETS;
+        sets[0] = [u64::MAX; limits_MAX_CPUS as usize / 64];
+        Domains { count: 1, of_cpu: [0; limits_MAX_CPUS as usize], cpus, sets }
     }
 
     /// Of this machine: one if the kernel does not tell, or if there are too many to be told apart. Where no
     /// cache of the third level is, cpus of a node share theirs.
-    pub(crate) fn find() -> Domains {
-        let topology = match Topology::new() {
-            Ok(topology) => topology,
-            Err(error) => {
-                log::warn!("takes all cpus to share a cache: {error:#}");
-                return Domains::one();
-            }
-        };
-        let known = topology.all_cpus.values().filter(|cpu| cpu.id < limits_MAX_CPUS as usize);
+    fn find(topology: &Topology) -> Domains {
         let cache = |l3_id| if l3_id == usize::MAX { None } else { Some(l3_id) };
-        let places = known.map(|cpu| (cpu.id, (cpu.node_id, cpu.package_id, cache(cpu.l3_id))));
-        Domains::of(&places.collect::<Vec<_>>())
+        Domains::of(&known(topology, |cpu| (cpu.node_id, cpu.package_id, cache(cpu.l3_id))))
     }
 
     /// Cpus whose places are equal are in one domain.
@@ -59,11 +100,13 @@ impl Domains {
         if different.len() > limits_MAX_DOMAINS as usize {
             return Domains::one();
         }
-        let mut domains = Domains { cpus: [0; limits_MAX_DOMAINS as usize], ..Domains::one() };
+        let cpus = [0; limits_MAX_DOMAINS as usize];
+        let mut domains = Domains { cpus, sets: Domains::NO_SETS, ..Domains::one() };
         for (cpu, place) in places {
             let domain = different.iter().position(|&other| other == place).expect("it is one");
             domains.of_cpu[*cpu] = u8::try_from(domain).expect("domains are few");
             domains.cpus[domain] += 1;
+            domains.sets[domain][cpu / 64] |= 1 << (cpu % 64);
         }
         Domains { count: u32::try_from(different.len().max(1)).expect("few"), ..domains }
     }
@@ -91,8 +134,18 @@ mod tests {
         assert_eq!(domains.count, 2);
         assert_eq!(domains.of_cpu[..4], [1, 0, 0, 1]);
         assert_eq!(domains.cpus[..3], [1, 2, 0]);
+        assert_eq!((domains.sets[0][0], domains.sets[1][0]), (0b10, 0b1001));
         let many: Vec<(usize, usize)> = (0..=limits_MAX_DOMAINS as usize).map(|n| (n, n)).collect();
         assert_eq!(Domains::of(&many).count, 1);
+    }
+
+    #[test]
+    fn a_core_goes_by_its_first_cpu() {
+        let cores = Cores::of(&[(0, 7), (1, 8), (2, 7), (5, 9)]);
+        assert!(cores.smt);
+        assert_eq!(cores.of_cpu[..6], [0, 1, 0, 3, 4, 5]);
+        assert_eq!((cores.cpus[0], cores.cpus[1], cores.cpus[4]), (2, 1, 1));
+        assert!(!Cores::of(&[(0, 0), (1, 1)]).smt);
     }
 
     #[test]

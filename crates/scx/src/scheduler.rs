@@ -15,7 +15,7 @@ use scx_utils::{
 
 use super::skel::{BpfSkel, BpfSkelBuilder};
 use crate::bpf_intf::{slot_layout, weight_call};
-use crate::cpus::{self, Domains};
+use crate::cpus;
 use crate::kernel;
 use crate::libbpf;
 use crate::options::{Groups, Locality, Options};
@@ -52,11 +52,15 @@ impl<'a> Scheduler<'a> {
         constants.cpus_possible = u32::try_from(libbpf_rs::num_possible_cpus()?)?;
         constants.unscheduled_since_ns = heritage.map_or(0, |before| before.unloaded_ns);
         constants.cpus_end = cpus_end;
-        let domains = Domains::find();
+        let (domains, cores) = cpus::layout();
         constants.domains = domains.count;
         constants.stays_near = options.locality == Locality::On;
         constants.domain_of_cpu = domains.of_cpu;
         constants.cpus_of_domain = domains.cpus;
+        constants.domain_cpus = domains.sets;
+        constants.smt = cores.smt;
+        constants.core_of_cpu = cores.of_cpu;
+        constants.cpus_of_core = cores.cpus;
         let ops = skel.struct_ops.prorata_ops_mut();
         if options.groups == Groups::Off {
             ops.cgroup_init = std::ptr::null_mut();

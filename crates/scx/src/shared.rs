@@ -231,6 +231,7 @@ fn add_stats(a: prorata_stats, b: prorata_stats) -> prorata_stats {
         lost: a.lost + b.lost,
         moves: a.moves + b.moves,
         far_moves: a.far_moves + b.far_moves,
+        core_moves: a.core_moves + b.core_moves,
         crowded_out: a.crowded_out + b.crowded_out,
         longest_wait_ns: a.longest_wait_ns.max(b.longest_wait_ns),
     }

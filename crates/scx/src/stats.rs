@@ -104,6 +104,8 @@ pub(crate) struct Metrics {
     pub(crate) moves: u64,
     #[stat(desc = "of these, to a cpu with another last-level cache")]
     pub(crate) far_moves: u64,
+    #[stat(desc = "tasks that left a core which they shared for one that idled")]
+    pub(crate) core_moves: u64,
     #[stat(desc = "tasks too many for the scheduler's table, which are one more task together")]
     pub(crate) crowded_out: u64,
     #[stat(desc = "longest time in microseconds that a task has waited for a cpu")]
@@ -130,6 +132,7 @@ impl Metrics {
             lost: stats.lost,
             moves: stats.moves,
             far_moves: stats.far_moves,
+            core_moves: stats.core_moves,
             crowded_out: stats.crowded_out,
             longest_wait_us: stats.longest_wait_ns / 1000,
         }
@@ -145,7 +148,7 @@ impl Metrics {
         Metrics { longest_wait_us, ..delta }
     }
 
-    fn counters_mut(&mut self) -> [&mut u64; 17] {
+    fn counters_mut(&mut self) -> [&mut u64; 18] {
         [
             &mut self.picks,
             &mut self.choices,
@@ -163,6 +166,7 @@ impl Metrics {
             &mut self.lost,
             &mut self.moves,
             &mut self.far_moves,
+            &mut self.core_moves,
             &mut self.crowded_out,
         ]
     }

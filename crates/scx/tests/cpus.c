@@ -527,6 +527,79 @@ static void step(void)
 	look_at_waits();
 }
 
+/* --- cores ----------------------------------------------------------------------------------- */
+
+/* Quanta in which hogs that share cores find others. */
+#define QUANTA_TO_SETTLE 64
+
+/* Half of four cpus or more share a cache, and the other half another; two cpus are a core. */
+static void lay_out(void)
+{
+	u32 i;
+
+	domains = machine.cpus < 4 ? 1 : 2;
+	smt = machine.cpus >= 4;
+	for (i = 0; i < machine.cpus; i++) {
+		u32 domain = domains * i / machine.cpus, core = smt ? i & ~1u : i;
+
+		domain_of_cpu[i] = domain;
+		cpus_of_domain[domain]++;
+		domain_cpus[domain][0] |= 1ULL << i;
+		core_of_cpu[i] = core;
+		cpus_of_core[core]++;
+	}
+}
+
+/* Every cpu decides once more, a quantum later; tasks from `first` on go to sleep. */
+static void next_quantum(u32 first)
+{
+	u32 cpu;
+
+	machine.now_ns += quantum;
+	for (cpu = 0; cpu < machine.cpus; cpu++) {
+		const struct machine_task *current = machine.current[cpu];
+
+		schedule(cpu, current && current >= &machine.task[first]);
+	}
+	follow_kicks();
+}
+
+/* All cpus come, and as many hogs as there are cores, or fewer, are left, which may run anywhere: none shares one. */
+static void look_at_cores(void)
+{
+	u32 hogs = machine.cpus / 2 < machine.tasks ? machine.cpus / 2 : machine.tasks, i;
+	u64 cores = 0;
+
+	if (!smt)
+		return;
+	machine.going = 0;
+	for (i = 0; i < machine.cpus; i++) {
+		if (!is_up(i))
+			come_up(i);
+	}
+	follow_kicks();
+	for (i = 0; i < machine.tasks; i++) {
+		struct machine_task *task = &machine.task[i];
+
+		if (i < hogs && task->place == ASLEEP) {
+			if (task->p.__state)
+				replace_task(task);
+			wake(task);
+		}
+		set_mask(task, ALL);
+	}
+	for (i = 0; i < 8 * machine.tasks; i++)
+		next_quantum(hogs);
+	for (i = 0; i < QUANTA_TO_SETTLE; i++)
+		next_quantum(machine.tasks);
+	for (i = 0; i < machine.cpus; i++) {
+		if (machine.current[i])
+			cores |= 1ULL << core_of(i);
+	}
+	if (__builtin_popcountll(cores) != hogs)
+		machine_broken("%u hogs are on %d cores", hogs, __builtin_popcountll(cores));
+}
+
 /* --- what the policy saw --------------------------------------------------------------------- */
 
 static void print_number(const char *verb, u64 now_ns, u32 number)
@@ -575,10 +648,7 @@ int main(int count, char **arguments)
 		return 2;
 	sleepers = atoi(arguments[1]);
 	machine.cpus = cpus_end = cpus_possible = atoi(arguments[2]);
-	/* Half of four cpus or more share a cache, and the other half another. */
-	domains = machine.cpus < 4 ? 1 : 2;
-	for (i = 0; i < machine.cpus; i++)
-		cpus_of_domain[domain_of_cpu[i] = domains * i / machine.cpus]++;
+	lay_out();
 	machine.tasks = atoi(arguments[3]);
 	steps = atoll(arguments[4]);
 	machine.random = atoll(arguments[5]);
@@ -595,6 +665,7 @@ int main(int count, char **arguments)
 		begin_task(&machine.task[i]);
 	for (i = 0; i < steps; i++)
 		step();
+	look_at_cores();
 	if (shared->recorded > RECORD_EVENTS)
 		machine_broken("too many steps");
 	for (i = 0; i < shared->recorded; i++)

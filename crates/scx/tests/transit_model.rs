@@ -120,6 +120,8 @@ struct Processor {
     kicked: bool,
     /// It is to schedule, whatever it runs.
     stops: bool,
+    /// The task that ran has left it for a core that idles (`src/bpf/siblings.h`), and is not in our custody.
+    left: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -161,6 +163,8 @@ enum Flaw {
     StopsUnmarked,
     /// A task that has slept since it was picked is inserted all the same.
     InsertsSleepers,
+    /// A cpu that a task has left for another wakes nobody.
+    LeavesAlone,
 }
 
 /// How often something may happen. Two of them at a time: all three make 10^8 states or more.
@@ -191,6 +195,8 @@ enum Step {
     Schedule(Cpu),
     /// It picks this task.
     Decide(Cpu, Option<Id>),
+    /// Its task, which alone waits now, leaves it for an idle core.
+    Leave(Cpu),
     CarryOut(Cpu),
     Redirect(Cpu),
     Flush(Cpu),
@@ -460,6 +466,8 @@ impl HandOver {
     /// `prorata_enqueue` up to its end or to `redirect`; `owed` if the task's quantum is not over. Where it
     /// was picked for, if it must not run there.
     fn enqueue(&self, state: &mut State, id: Id, home: Cpu, owed: bool, last: bool) -> Option<u8> {
+        let wakes = state.tasks[id].place == Place::Asleep;
+        let left = !wakes && std::mem::take(&mut state.cpus[home].left);
         state.tell(|other, _| other == id && self.flaw != Flaw::SleepsOn);
         let task = &mut state.tasks[id];
         if task.place != Place::Queueing {
@@ -488,7 +496,8 @@ impl HandOver {
             }
             _ => {
                 task.policy = Policy::Waiting;
-                let idle = picked_elsewhere.or_else(|| state.find_idle(home, confined, last));
+                let found = || if left { None } else { state.find_idle(home, confined, last) };
+                let idle = picked_elsewhere.filter(|_| !left).or_else(found);
                 state.kick(idle);
                 if state.tasks[id].in_transit && self.flaw != Flaw::LeavesReaders {
                     state.put_local(id, home);
@@ -537,7 +546,21 @@ impl HandOver {
         state.cpus[picked_for].kicked = true;
     }
 
+    /// `leaves_core`: the cpu idles, and one that does already is woken for the task that ran.
+    fn leave(&self, state: &mut State, cpu: Cpu, last: bool) {
+        let id = state.current(cpu).expect("it ran one");
+        let other = state.find_idle(cpu, false, last);
+        let task = &mut state.tasks[id];
+        (task.policy, task.in_transit, task.reads) = (Policy::Waiting, true, false);
+        if self.flaw != Flaw::LeavesAlone {
+            state.kick(other);
+        }
+        (state.cpus[cpu].idle, state.cpus[cpu].left) = (true, true);
+        state.cpus[cpu].phase = Phase::Flushing { goes_on: true, asked: true };
+    }
+
     fn decide(&self, state: &mut State, cpu: Cpu, picked: Option<Id>, goes_on: bool) {
+        state.cpus[cpu].left = false;
         state.tell(|_, teller| teller == Teller::Cpu(number(cpu)));
         let previous = if goes_on { state.current(cpu) } else { None };
         if let Some(id) = previous {
@@ -667,6 +690,7 @@ impl HandOver {
             self.put_back(state, cpu, id, asked, last);
             return;
         }
+        state.cpus[cpu].left = false;
         let task = &mut state.tasks[id];
         if early {
             task.forget_insertions();
@@ -776,6 +800,19 @@ impl HandOver {
                 if nobody {
                     push(Step::Decide(cpu, None));
                 }
+                let leaves = |id: Id| {
+                    let task = &state.tasks[id];
+                    task.is_picked_for(cpu) && task.allowed == ALL && !task.confined
+                };
+                let told = !(0..TASKS).any(|id| state.tasks[id].is_told_by(cpu));
+                if ended.is_some_and(leaves)
+                    && told
+                    && state.waiting().next().is_none()
+                    && !state.has_away(cpu)
+                    && state.idle_bits().next().is_some()
+                {
+                    push(Step::Leave(cpu));
+                }
             }
             Phase::Decided { .. } => push(Step::CarryOut(cpu)),
             Phase::MakingRoom { .. } => push(Step::MakeRoom(cpu)),
@@ -809,6 +846,7 @@ impl HandOver {
                 state.cpus[cpu].kicked = false;
                 state.schedule(cpu);
             }
+            Step::Leave(cpu) => self.leave(state, cpu, last),
             Step::Decide(..) | Step::CarryOut(_) | Step::Redirect(_) | Step::Flush(_) => {
                 self.dispatch_step(state, action);
             }
@@ -883,7 +921,8 @@ impl Model for HandOver {
             inserted: [None; CPUS],
             meant: [false; CPUS],
         };
-        let cpu = Processor { phase: Phase::Out, idle: true, kicked: false, stops: false };
+        let cpu =
+            Processor { phase: Phase::Out, idle: true, kicked: false, stops: false, left: false };
         let state = State {
             tasks: [task; TASKS],
             cpus: [cpu; CPUS],
@@ -1048,4 +1087,9 @@ fn a_pick_that_is_over_when_it_is_carried_out_is_found_out() {
 #[test]
 fn a_reader_that_nobody_inserts_is_found_out() {
     is_found_out(Flaw::LeavesReaders, COMES);
+}
+
+#[test]
+fn a_task_that_leaves_a_core_and_wakes_nobody_is_found_out() {
+    is_found_out(Flaw::LeavesAlone, IDLES);
 }

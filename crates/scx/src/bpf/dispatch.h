@@ -206,6 +206,8 @@ static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
 	u64 decision;
 	u32 id;
 
+	if (smt)
+		shared->cpu[cpu].left_for = 0;
 	if (previous != NIL && settle_previous(cpu, previous, exec_ns)) {
 		shared->stats.resumed++;
 		return DECISION(goes_on_as(previous), previous);
@@ -225,6 +227,11 @@ static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
 		ledger_grant(&slots[id], quantum);
 		slots[id].cpu = cpu;
 		return DECISION(id == previous ? VERB_KEEP : VERB_RUN_AWAY, id);
+	}
+	if (smt && shared->idle_cpus && previous != NIL && previous != CROWD &&
+	    leaves_core(cpu, &slots[previous])) {
+		set_idle(cpu, true);
+		return DECISION(VERB_NOTHING, NIL);
 	}
 	/* Nobody may use it: the policy is not to be asked for others. */
 	if (BOUND->competing && !bound_waits_for(cpu)) {

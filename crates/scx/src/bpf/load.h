@@ -66,6 +66,11 @@ const volatile u32 domains = 1;
 const volatile bool stays_near = true;
 const volatile u8 domain_of_cpu[MAX_CPUS];
 const volatile u16 cpus_of_domain[MAX_DOMAINS];
+const volatile u64 domain_cpus[MAX_DOMAINS][MAX_CPUS / 64];
+/* Some cores have several cpus (siblings.h): the first cpu of each cpu's, and by first cpu how many. */
+const volatile bool smt;
+const volatile u16 core_of_cpu[MAX_CPUS];
+const volatile u16 cpus_of_core[MAX_CPUS];
 
 static u32 policy_option(u32 index)
 {

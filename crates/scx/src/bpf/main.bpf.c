@@ -29,6 +29,7 @@
 #include "ledger.h"
 #include "domains.h"
 #include "paid.h"
+#include "siblings.h"
 #include "queue.h"
 #include "beside.h"
 #include "weight.h"
@@ -189,7 +190,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	u32 id = slot_of(p), home = scx_bpf_task_cpu(p), place, picked_for, idle = NIL;
 	u32 victim = NIL;
 	u64 now = scx_bpf_now(), exec_ns = p->se.sum_exec_runtime, slice_ns, flags = 0;
-	bool limited = is_limited(p), confined = limited || is_kept(p), was_picked, reads;
+	bool limited = is_limited(p), confined = limited || is_kept(p), was_picked, reads, has_left;
 	struct slot __arena *slot;
 
 	use_arena();
@@ -209,6 +210,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	slot = &slots[id];
 	reads = !(enq_flags & SCX_ENQ_WAKEUP) && goes_on_reading(p, home);
+	has_left = !(enq_flags & SCX_ENQ_WAKEUP) && was_left(home);
 	if (!(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ)) && !confined &&
 	    makes_room(slot, home, reads)) {
 		if (reads)
@@ -237,8 +239,8 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		group_wake(id);
 	}
 	place = place_of(slot, id, exec_ns, enq_flags & SCX_ENQ_REENQ);
-	/* The cpu that waits for it has to look for another. */
-	if (place == PLACE_QUEUE)
+	/* The cpu that waits for it has to look for another; one that it left its own for has been woken. */
+	if (place == PLACE_QUEUE && !has_left)
 		idle = was_picked && picked_for != home ?
 			picked_for : find_idle(home, is_kept(p) ? NIL : slot->bound.mask);
 	if (idle != NIL)

@@ -110,7 +110,7 @@ typedef int64_t s64;
 #ifdef __bpf__
 #define unknown_zero(seed) ({ u64 __mirror = (seed); barrier_var(__mirror); __mirror ^ (seed); })
 #else
-#define unknown_zero(seed) ((seed) & 0)
+#define unknown_zero(seed) ((u64)(seed) & 0)
 #endif
 
 /* Counted by the policy, shown by --stats. */

@@ -98,6 +98,8 @@ static void set_idle(u32 cpu, bool idle)
 		return;
 	shared->idle[(cpu / 64) & 7] = before ^ bit;
 	shared->idle_cpus += idle ? 1 : -1;
+	if (smt)
+		note_core(cpu, idle);
 }
 
 static bool is_idle(u32 cpu)
@@ -406,12 +408,18 @@ global_fn u32 interrupt(void)
 
 /* --- cpus for tasks -------------------------------------------------------------------------- */
 
-/* find_idle where some cpu idles. */
+/* find_idle where some cpu idles: one of a core that idles before others. */
 global_fn u32 find_among_idle(u32 home, u32 mask)
 {
-	u32 word;
+	bool home_will_do = is_idle(home) && (mask == NIL || mask_has(mask, home));
+	u32 word, core;
 
-	if (is_idle(home) && (mask == NIL || mask_has(mask, home)))
+	if (smt && !mask && !(home_will_do && core_idles(home))) {
+		core = find_idle_core(home);
+		if (core != NIL)
+			return core;
+	}
+	if (home_will_do)
 		return home;
 	if (mask == NIL)
 		return NIL;
@@ -433,9 +441,9 @@ static __always_inline u32 find_idle(u32 home, u32 mask)
 /* A cpu, idle until now, that somebody who waits may want; NIL if nobody waits, or none is. */
 static __always_inline u32 rouse(u32 home)
 {
-	u32 cpu = NIL;
+	u32 cpu = smt ? shared->cpu[home & (MAX_CPUS - 1)].left_for - 1 : NIL;
 
-	if (shared->waiting)
+	if (cpu == NIL && shared->waiting)
 		cpu = find_idle(home, 0);
 	if (cpu == NIL || (BOUND->competing && !bound_waits_for(cpu)))
 		return NIL;
