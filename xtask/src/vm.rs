@@ -179,7 +179,9 @@ fn build_programs(optimised: bool) -> Result<Vec<PathBuf>> {
     shell::run(&mut build).context("the programs for the virtual machine do not build")?;
     let built = target_dir().join(if optimised { "release" } else { "debug" });
     let this = std::env::current_exe().context("this program has no path")?;
-    Ok(vec![built.join("scx_prorata"), built.join("prorata"), this])
+    // Cargo may just have linked it again, to the same path.
+    let again = this.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map(PathBuf::from);
+    Ok(vec![built.join("scx_prorata"), built.join("prorata"), again.unwrap_or(this)])
 }
 
 /// Where cargo puts what it builds.

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -78,6 +78,8 @@ fn first(file: &str) -> Result<usize> {
 /// What a hog notes of itself.
 #[derive(Default)]
 struct Notes {
+    /// Its thread, once it has run.
+    id: AtomicU32,
     cpu: AtomicU64,
     moves: AtomicU64,
     far: AtomicU64,
@@ -86,7 +88,7 @@ struct Notes {
 /// Threads that compute until they are dropped.
 struct Hogs {
     over: Arc<AtomicBool>,
-    hogs: Vec<(u32, Arc<Notes>, JoinHandle<()>)>,
+    hogs: Vec<(Arc<Notes>, JoinHandle<()>)>,
 }
 
 impl Hogs {
@@ -96,21 +98,25 @@ impl Hogs {
 
     fn add(&mut self, nodes: &Arc<Vec<usize>>) -> Result<()> {
         let (notes, over, nodes) = (Arc::new(Notes::default()), self.over.clone(), nodes.clone());
-        let (sender, receiver) = mpsc::channel();
         let theirs = notes.clone();
         let thread = thread::Builder::new().stack_size(64 << 10).spawn(move || {
-            // Whoever started us waits for it.
-            let _ = sender.send(system::thread_id());
+            theirs.id.store(system::thread_id(), Ordering::Relaxed);
             compute(&theirs, &over, &nodes);
         })?;
-        let id = receiver.recv().context("a hog has ended")?;
-        self.hogs.push((id, notes, thread));
+        self.hogs.push((notes, thread));
         Ok(())
+    }
+
+    /// Waits until all have had a turn: thousands take a while.
+    fn have_begun(&self) {
+        while self.hogs.iter().any(|(notes, _)| notes.id.load(Ordering::Relaxed) == 0) {
+            thread::sleep(STAGGER);
+        }
     }
 
     fn on_cpus(&self) -> Vec<usize> {
         let cpu = |notes: &Notes| usize::try_from(notes.cpu.load(Ordering::Relaxed)).unwrap_or(0);
-        self.hogs.iter().map(|(_, notes, _)| cpu(notes)).collect()
+        self.hogs.iter().map(|(notes, _)| cpu(notes)).collect()
     }
 
     /// How long each has run, in ms.
@@ -120,13 +126,13 @@ impl Hogs {
             let ns: f64 = text.split(' ').next().context("it has three numbers")?.parse()?;
             Ok(ns / 1e6)
         };
-        self.hogs.iter().map(|&(id, _, _)| ran(id)).collect()
+        self.hogs.iter().map(|(notes, _)| ran(notes.id.load(Ordering::Relaxed))).collect()
     }
 
     /// Moves between cpus, and between nodes.
     fn moves(&self) -> [u64; 2] {
         let sum = |count: fn(&Notes) -> &AtomicU64| {
-            self.hogs.iter().map(|(_, notes, _)| count(notes).load(Ordering::Relaxed)).sum()
+            self.hogs.iter().map(|(notes, _)| count(notes).load(Ordering::Relaxed)).sum()
         };
         [sum(|notes| &notes.moves), sum(|notes| &notes.far)]
     }
@@ -135,7 +141,7 @@ impl Hogs {
 impl Drop for Hogs {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        for (_, _, thread) in self.hogs.drain(..) {
+        for (_, thread) in self.hogs.drain(..) {
             thread.join().expect("a hog does not panic");
         }
     }
@@ -205,6 +211,7 @@ impl Args {
         for _ in 0..self.hogs {
             hogs.add(&machine.nodes)?;
         }
+        hogs.have_begun();
         thread::sleep(SETTLING);
         let (begin_ms, begin) = (hogs.ran_ms()?, hogs.moves());
         thread::sleep(Duration::from_secs(self.seconds));
