@@ -290,12 +290,12 @@ grep -q ' paid ' /tmp/recording"
     )
 }
 
-/// As many hogs as cores have one each; more stay near to their caches, and receive what they are due; the policy
-/// decides as the core's, which knows of neither.
+/// As many hogs as cores have one each; more stay near to their caches, and receive what they are due; the
+/// policy decides as the core's, which knows of neither.
 fn sockets() -> String {
     format!(
-        "xtask guest topology --whole-cores --hogs 40 --seconds 1 --share-error {FAR_ERROR} --far {FAR_MOVES} \
-         --under 'scx_prorata --record /tmp/recording'
+        "xtask guest topology --whole-cores --hogs 40 --seconds 1 --share-error {FAR_ERROR} \
+         --far {FAR_MOVES} --under 'scx_prorata --record /tmp/recording'
 prorata verify /tmp/recording
 grep -q ' paid ' /tmp/recording"
     )

@@ -564,7 +564,7 @@ static void next_quantum(u32 first)
 	follow_kicks();
 }
 
-/* All cpus come, and as many hogs as there are cores, or fewer, are left, which may run anywhere: none shares one. */
+/* All cpus come, and as many hogs as there are cores, or fewer, are left: none shares one. */
 static void look_at_cores(void)
 {
 	u32 hogs = machine.cpus / 2 < machine.tasks ? machine.cpus / 2 : machine.tasks, i;

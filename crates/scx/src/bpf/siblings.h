@@ -2,10 +2,10 @@
 /*
  * Cores of several cpus, and tasks that do not share one while another core idles.
  *
- * Which core a task that wakes goes to the kernel says, but then any cpu that asks may have it; and tasks that
- * shared a core while there was nothing better go on there when others end. So a cpu whose task's quantum is
- * over, whose sibling is busy, and beside which nobody waits, leaves its seat (paid.h), and with it the task,
- * to a core that idles:
+ * Which core a task that wakes goes to the kernel says, but then any cpu that asks may have it; and tasks
+ * that shared a core while there was nothing better go on there when others end. So a cpu whose task's
+ * quantum is over, whose sibling is busy, and beside which nobody waits, leaves its seat (paid.h), and with
+ * it the task, to a core that idles:
  *
  *   cpus 0, 1: a core        a runs on 0, b on 1
  *   cpus 2, 3: another       both idle
@@ -77,8 +77,10 @@ static __always_inline bool leaves_core(u32 cpu, const struct slot __arena *slot
 {
 	u32 other;
 
-	if (slot->state != TASK_WAITING || slot->bound.mask || slot->confined || slot->blocked_on ||
-	    shared->waiting != 1 || shared->cpu[cpu & (MAX_CPUS - 1)].away || shared->idlers || BOUND->competing || !shares_core(cpu))
+	if (slot->state != TASK_WAITING || slot->bound.mask || slot->confined || slot->blocked_on)
+		return false;
+	if (shared->waiting != 1 || shared->cpu[cpu & (MAX_CPUS - 1)].away || shared->idlers ||
+	    BOUND->competing || !shares_core(cpu))
 		return false;
 	other = find_idle_core(cpu);
 	if (other == NIL || shared->cpu[other & (MAX_CPUS - 1)].task != NIL)

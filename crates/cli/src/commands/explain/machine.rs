@@ -128,8 +128,8 @@ impl Cgroups {
         names(path).fold(self.mount.clone(), |above, name| above.join(name))
     }
 
-    /// The weight of the cgroup at `directory` in the units of tasks, of which one of nice 0 has 1,024; `None`
-    /// where there is no cpu controller, so that its tasks are those of the one that it is in.
+    /// The weight of the cgroup at `directory` in the units of tasks, of which one of nice 0 has 1,024;
+    /// `None` where there is no cpu controller, so that its tasks are those of the one that it is in.
     fn weight(&self, directory: &Path) -> Option<Weight> {
         let number = |file: &str| -> Option<u64> {
             fs::read_to_string(directory.join(file)).ok()?.trim().parse().ok()
@@ -369,8 +369,8 @@ struct Levels {
 }
 
 impl Levels {
-    /// What is in the first `depth` of `path`: whoever is asked about, or what it is in with all that is in that,
-    /// and the others, the heaviest first.
+    /// What is in the first `depth` of `path`: whoever is asked about, or what it is in with all that is in
+    /// that, and the others, the heaviest first.
     fn level(&self, who: &Who, path: &[String], depth: usize, lines: &mut Vec<Line>) {
         let is_here = |sibling: &(Line, Place)| sibling.0.is_asked;
         let (asked, mut siblings): (Vec<_>, Vec<_>) =

@@ -30,8 +30,8 @@ impl Host {
     /// A thread of process `pid` in a state, of a nice value and a scheduling policy.
     fn thread(&self, (pid, tid): (i32, i32), cgroup: &str, state: char, nice: i32, policy: u32) {
         let stat = format!(
-            "{tid} (a) b) {state} 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 {nice} 1 0 5 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 \
-             0 {policy} 0 0 0 0 0 0 0 0 0 0 0\n"
+            "{tid} (a) b) {state} 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 {nice} 1 0 5 0 0 0 0 0 0 0 0 0 0 \
+             0 0 0 0 0 17 0 0 {policy} 0 0 0 0 0 0 0 0 0 0 0\n"
         );
         for directory in [format!("proc/{pid}"), format!("proc/{pid}/task/{tid}")] {
             self.write(&format!("{directory}/stat"), &stat);
@@ -49,8 +49,8 @@ impl Host {
     }
 }
 
-/// Process 10 with two threads and 11 in a, which weighs 300; 20 to 22 in b, which weighs 100; 30 sleeps in a's
-/// scope, which has no weight; 40 is of real time, 50 of idle's, in the root.
+/// Process 10 with two threads and 11 in a, which weighs 300; 20 to 22 in b, which weighs 100; 30 sleeps in
+/// a's scope, which has no weight; 40 is of real time, 50 of idle's, in the root.
 fn host() -> Host {
     let host = Host::new();
     host.write("cgroup/a/cpu.weight", "300\n");
