@@ -102,7 +102,8 @@ pub(crate) fn run() -> Result<()> {
             storms(),
             corrected(),
         ];
-        check(None, cpus, &scripts)?;
+        let machine = Check { cpus, ..Check::default() };
+        boot_and_check(&machine, &scripts)?;
         if cpus > 1 {
             let stress = vm_stress::stress("gr3", STRESS_SECONDS, 1);
             let apart = vm_stress::stress("gdq-distributed", STRESS_SECONDS, 1);
@@ -117,7 +118,7 @@ pub(crate) fn run() -> Result<()> {
                 stress,
                 apart,
             ];
-            check(None, cpus, &more)?;
+            boot_and_check(&machine, &more)?;
         }
     }
     eprintln!("xtask: a slow cpu goes and comes");
@@ -136,16 +137,14 @@ pub(crate) fn run() -> Result<()> {
     let newest = vm::kernel_releases()?.pop();
     for kernel in [Some(OLDEST_KERNEL), newest.as_deref()] {
         eprintln!("xtask: in kernel {}", kernel.unwrap_or_default());
-        match check(kernel, 2, &[loads()]) {
+        // With siblings there is more to verify.
+        let machine = Check { kernel, cpus: 2, smt: true, ..Check::default() };
+        match boot_and_check(&machine, &[loads()]) {
             Err(error) if error.is::<vm::NoSuchKernel>() => eprintln!("xtask: skipped: {error}"),
             result => result?,
         }
     }
     Ok(())
-}
-
-fn check(kernel: Option<&str>, cpus: u32, scripts: &[String]) -> Result<()> {
-    boot_and_check(&Check { kernel, cpus, ..Check::default() }, scripts)
 }
 
 /// Runs scripts one after the other in a machine, of which cpus and kernel are told.
