@@ -163,6 +163,12 @@ impl Memory<'_> {
         })
     }
 
+    /// Tasks that left a core which they shared.
+    pub(crate) fn core_moves(&self) -> u64 {
+        // SAFETY: as above.
+        unsafe { (&raw const (*self.shared).core_moves).read_volatile() }
+    }
+
     /// The policy's counters.
     pub(crate) fn counts(&self) -> policy_counts {
         // SAFETY: as above.
@@ -231,7 +237,6 @@ fn add_stats(a: prorata_stats, b: prorata_stats) -> prorata_stats {
         lost: a.lost + b.lost,
         moves: a.moves + b.moves,
         far_moves: a.far_moves + b.far_moves,
-        core_moves: a.core_moves + b.core_moves,
         crowded_out: a.crowded_out + b.crowded_out,
         longest_wait_ns: a.longest_wait_ns.max(b.longest_wait_ns),
     }

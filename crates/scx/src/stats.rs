@@ -132,7 +132,7 @@ impl Metrics {
             lost: stats.lost,
             moves: stats.moves,
             far_moves: stats.far_moves,
-            core_moves: stats.core_moves,
+            core_moves: memory.core_moves(),
             crowded_out: stats.crowded_out,
             longest_wait_us: stats.longest_wait_ns / 1000,
         }

@@ -207,7 +207,7 @@ static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
 	u32 id;
 
 	if (smt)
-		shared->cpu[cpu].left_for = 0;
+		shared->left_for[cpu] = 0;
 	if (previous != NIL && settle_previous(cpu, previous, exec_ns)) {
 		shared->stats.resumed++;
 		return DECISION(goes_on_as(previous), previous);

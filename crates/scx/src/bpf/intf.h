@@ -106,8 +106,6 @@ struct prorata_stats {
 	u64 lost;
 	/* Tasks that began to run on another cpu than before, and those whose last cache is another there. */
 	u64 moves, far_moves;
-	/* Tasks that left a core which they shared for one that idled. */
-	u64 core_moves;
 	/* Tasks without a slot, which are one more task together. */
 	u64 crowded_out;
 	/* The longest that a task waited for a cpu before it ran. */
@@ -132,8 +130,6 @@ struct cpu_state {
 	u32 rotates;
 	/* The task that went to sleep here, plus one; the policy has not been told. */
 	u32 blocked;
-	/* The cpu of an idle core that has the task which was here, plus one, until that is in our custody. */
-	u32 left_for;
 };
 
 /* What is kept of a cpu, which alone touches it, where there is no lock for all (apart.bpf.c). */
@@ -192,6 +188,10 @@ struct shared {
 	/* Of cores of several cpus, by their first cpu: how many idle, and a bit if all do. */
 	u16 idle_of_core[MAX_CPUS];
 	u64 idle_cores[MAX_CPUS / 64];
+	/* By cpu: that of an idle core which has the task that was here, plus one, until it is in our custody. */
+	u32 left_for[MAX_CPUS];
+	/* Tasks that left a core which they shared for one that idled. */
+	u64 core_moves;
 	struct cpu_state cpu[MAX_CPUS];
 	struct turns turns;
 };

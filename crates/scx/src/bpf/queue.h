@@ -444,7 +444,7 @@ static __always_inline u32 find_idle(u32 home, u32 mask)
  */
 static __always_inline u32 rouse(u32 home)
 {
-	u32 cpu = smt ? shared->cpu[home & (MAX_CPUS - 1)].left_for - 1 : NIL;
+	u32 cpu = smt ? shared->left_for[home & (MAX_CPUS - 1)] - 1 : NIL;
 
 	if (cpu == NIL && shared->waiting)
 		cpu = find_idle(home, 0);

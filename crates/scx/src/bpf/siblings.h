@@ -86,18 +86,18 @@ static __always_inline bool leaves_core(u32 cpu, const struct slot __arena *slot
 	if (other == NIL || shared->cpu[other & (MAX_CPUS - 1)].task != NIL)
 		return false;
 	exchange_seats(cpu, other);
-	shared->cpu[cpu & (MAX_CPUS - 1)].left_for = other + 1;
-	shared->stats.core_moves++;
+	shared->left_for[cpu & (MAX_CPUS - 1)] = other + 1;
+	shared->core_moves++;
 	return true;
 }
 
 /* True, once, if the task that ran on a cpu has left it for a core that idles. */
 static __always_inline bool was_left(u32 cpu)
 {
-	bool left = smt && shared->cpu[cpu & (MAX_CPUS - 1)].left_for;
+	bool left = smt && shared->left_for[cpu & (MAX_CPUS - 1)];
 
 	if (left)
-		shared->cpu[cpu & (MAX_CPUS - 1)].left_for = 0;
+		shared->left_for[cpu & (MAX_CPUS - 1)] = 0;
 	return left;
 }
 
