@@ -439,8 +439,8 @@ static __always_inline u32 find_idle(u32 home, u32 mask)
 }
 
 /*
- * A cpu, idle until now, that somebody who waits may want: that of an idle core which has just been given a task
- * of `home`, if there is one; NIL if nobody waits, or none is.
+ * A cpu, idle until now, that somebody who waits may want: that of an idle core which has just been given a
+ * task of `home`, if there is one; NIL if nobody waits, or none is.
  */
 static __always_inline u32 rouse(u32 home)
 {
