@@ -30,8 +30,8 @@ const OF_REAL_TIME: [u32; 3] = [1, 2, 6];
 const SCHED_IDLE: u32 = 5;
 
 /// What the kernel gives tasks and cgroups that are idle's, and what a cgroup weighs at least.
-const IDLE_WEIGHT: u64 = 3;
-const LEAST_WEIGHT: u64 = 2;
+const IDLE_WEIGHT: u32 = 3;
+const LEAST_WEIGHT: u32 = 2;
 
 /// Whom the user asks about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,10 +138,9 @@ impl Cgroups {
             Version::One => ("cpu.shares", 1024),
             Version::Two => ("cpu.weight", 100),
         };
-        let weight = (number(file)? * 1024 + nice_0 / 2) / nice_0;
+        let weight = u32::try_from((number(file)? * 1024 + nice_0 / 2) / nice_0).ok()?;
         let is_idle = number("cpu.idle").is_some_and(|idle| idle != 0);
-        let weight = if is_idle { IDLE_WEIGHT } else { weight.max(LEAST_WEIGHT) };
-        u32::try_from(weight).ok().and_then(Weight::new)
+        Weight::new(if is_idle { IDLE_WEIGHT } else { weight.max(LEAST_WEIGHT) })
     }
 
     /// The names of the cgroups with a weight on the way from the root to `path`.
@@ -226,7 +225,7 @@ impl Files {
     fn thread(&self, task: &Task, stat: &Stat, cpus: usize) -> Thread {
         let policy = stat.policy.unwrap_or(0);
         let weight = match policy {
-            SCHED_IDLE => Weight::new(3),
+            SCHED_IDLE => Weight::new(IDLE_WEIGHT),
             _ if OF_REAL_TIME.contains(&policy) => None,
             _ => weight_of_nice(stat.nice),
         };
@@ -268,13 +267,11 @@ impl Files {
             Who::Cgroup(path) => self.cgroup(path, &mut notes),
         };
         threads.retain(|_, thread| thread.wanted >= MOST_LOOKS);
-        let mut count = |is: fn(&Thread) -> bool, what: &str| match threads
-            .values()
-            .filter(|&thread| is(thread))
-            .count()
-        {
-            0 => {}
-            number => notes.push(format!("{number} {what}")),
+        let mut count = |is: fn(&Thread) -> bool, what: &str| {
+            let number = threads.values().filter(|&thread| is(thread)).count();
+            if number > 0 {
+                notes.push(format!("{number} {what}"));
+            }
         };
         count(|thread| thread.weight.is_none(), "of real time run before all of these");
         count(|thread| thread.is_bound, "may not run on every cpu: this takes no account of that");
@@ -431,8 +428,12 @@ fn scheduler() -> String {
     let number = |part: Option<&str>| part.and_then(|part| part.parse::<u32>().ok()).unwrap_or(0);
     let mut parts = release.split(|sign: char| !sign.is_ascii_digit());
     let version = (number(parts.next()), number(parts.next()));
-    let column = if version >= (7, 3) { "'per cpu'" } else { "'due'" };
-    format!("Linux {release} schedules this machine, whose weights mean what {column} says")
+    let column = if version >= (7, 3) {
+        "'per cpu' says, unless its cgroup_mode is another than 'concur'"
+    } else {
+        "'due' says"
+    };
+    format!("Linux {release} schedules this machine, whose weights mean what {column}")
 }
 
 #[cfg(test)]

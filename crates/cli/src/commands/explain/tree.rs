@@ -141,7 +141,9 @@ impl Explained {
             is_cgroup: true,
             is_asked: false,
             tasks: siblings.iter().map(|(line, _)| line.tasks).sum(),
-            weight: siblings.iter().map(|(line, _)| line.weight * line.times()).sum(),
+            weight: siblings.iter().fold(0, |sum: u32, (line, _)| {
+                sum.saturating_add(line.weight.saturating_mul(line.times()))
+            }),
             due: due.to_string(),
             due_cpus: due.in_cpus(),
             capped: false,
