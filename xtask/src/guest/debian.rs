@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::random::Random;
-use super::stress::run_time_ns;
 use super::system;
 use crate::shell;
 
@@ -108,14 +107,8 @@ impl Program {
         Ok(Program(command.spawn().with_context(|| format!("cannot start {}", words[0]))?))
     }
 
-    /// How long all of its threads have run.
     pub(super) fn time_ns(&self) -> Result<u64> {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.0.id()))?;
-        let times = tasks.map(|task| {
-            let id = task?.file_name();
-            run_time_ns(format!("{}/task/{}", self.0.id(), id.to_string_lossy()))
-        });
-        times.sum()
+        system::run_time_ns(self.0.id())
     }
 }
 

@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 
 use super::attack::{KEEP, ROOTS_SOCKET, SOCKET, ask};
 use super::hogs::Hogs;
-use super::stress::run_time_ns;
+use super::system;
 use super::user::UsersProcess;
 
 /// What flooders do not use is the hogs', but for so much.
@@ -74,7 +74,7 @@ impl FloodArgs {
         let flooder_pids: Vec<u32> = flooders.iter().map(UsersProcess::pid).collect();
         thread::sleep(Duration::from_millis(500));
         let used = |pids: &[u32]| -> Result<f64> {
-            let times = pids.iter().map(|pid| Ok(run_time_ns(pid)? as f64 / 1e9));
+            let times = pids.iter().map(|&pid| Ok(system::run_time_ns(pid)? as f64 / 1e9));
             times.sum()
         };
         let begin = Instant::now();

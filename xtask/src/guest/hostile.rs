@@ -20,7 +20,6 @@ use super::hogs::Hogs;
 use super::miscreant::{BREACHES, DELEGATED, LEAVES};
 use super::random::Random;
 use super::scheduler::{self, Scheduler};
-use super::stress::run_time_ns;
 use super::system;
 use super::user::UsersProcess;
 use crate::shell;
@@ -352,8 +351,9 @@ impl Meter {
 
     /// What was received since the last step, or the beginning of all.
     fn step(&mut self) -> Result<Step> {
-        let hog =
-            |index: usize| Ok::<_, anyhow::Error>(run_time_ns(self.hogs[index])? as f64 / 1e9);
+        let hog = |index: usize| {
+            Ok::<_, anyhow::Error>(system::run_time_ns(self.hogs[index])? as f64 / 1e9)
+        };
         let now = Times { hogs: [hog(0)?, hog(1)?], user: user_s()?, idle: idle_s()? };
         let at = Instant::now();
         // A cpu that has come or gone counts from when it is there at both ends.

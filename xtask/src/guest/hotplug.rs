@@ -12,15 +12,16 @@ use prorata::masks::{self, Mask};
 use super::hogs::Hogs;
 use super::mixes::SETTLING;
 use super::scheduler::{self, Scheduler};
-use super::stress::run_time_ns;
 use super::system;
 use crate::{ours, shell};
 
 const RECORDING: &str = "/tmp/recording";
 const WEIGHTS: [u32; 7] = [3000, 2000, 2000, 1000, 1000, 1000, 1000];
-/// What a quantum is, in s. Run times are as old as a tick, too.
+/// What a quantum is, in s.
 const QUANTUM_S: f64 = 0.005;
-const SLACK_QUANTA: f64 = 3.0;
+/// Two for the policy, and three for a kernel thread of one cpu that runs and so changes what hogs count for. (Once
+/// in some 80 runs a hog was 3.05 off, else at most 1.6.)
+const SLACK_QUANTA: f64 = 5.0;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -29,7 +30,7 @@ pub(crate) struct Args {
     /// Seconds of each measurement; there is one after each change.
     #[arg(long, default_value_t = 4)]
     seconds: u64,
-    /// Fail if a hog is further than this from its share, in per mille, and more than three quanta.
+    /// Fail if a hog is further than this from its share, in per mille, and more than five quanta.
     #[arg(long, default_value_t = 1000)]
     error: u32,
     /// Fail if a cpu takes longer than this to come, in ms.
@@ -132,5 +133,5 @@ fn set_online(cpu: usize, online: bool) -> Result<Duration> {
 }
 
 fn run_times_s(hogs: &Hogs) -> Result<Vec<f64>> {
-    hogs.pids().into_iter().map(|pid| Ok(run_time_ns(pid)? as f64 / 1e9)).collect()
+    hogs.pids().into_iter().map(|pid| Ok(system::run_time_ns(pid)? as f64 / 1e9)).collect()
 }

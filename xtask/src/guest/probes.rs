@@ -9,7 +9,6 @@ use anyhow::{Context, Result, ensure};
 
 use super::hogs::Hogs;
 use super::scheduler::Scheduler;
-use super::stress::run_time_ns;
 use super::system;
 use crate::report::{Failure, ResponseRow};
 
@@ -139,7 +138,7 @@ fn served(responses: &[Responses]) -> (u64, u64) {
 }
 
 fn times_ns(hogs: &Hogs) -> Result<Vec<u64>> {
-    hogs.pids().into_iter().map(run_time_ns).collect()
+    hogs.pids().into_iter().map(system::run_time_ns).collect()
 }
 
 /// What a probe saw.

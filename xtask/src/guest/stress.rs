@@ -206,20 +206,15 @@ impl Workers {
             let pid = worker.id();
             ensure!(worker.try_wait()?.is_none(), "worker {pid} is gone");
             let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
-            let mut time_ns = run_time_ns(pid)?;
+            let mut time_ns = system::run_time_ns(pid)?;
             for child in children.split_whitespace() {
                 // It may be gone by now.
-                time_ns += run_time_ns(child).unwrap_or(0);
+                time_ns += system::run_time_ns(child.parse()?).unwrap_or(0);
             }
             times_ns.push(time_ns);
         }
         Ok(times_ns)
     }
-}
-
-pub(super) fn run_time_ns(pid: impl std::fmt::Display) -> Result<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/schedstat"))?;
-    Ok(text.split_whitespace().next().context("an empty schedstat")?.parse()?)
 }
 
 impl Drop for Workers {

@@ -105,6 +105,13 @@ pub(crate) fn thread_us() -> u64 {
     clock_us(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// How long a process has run until now, all its threads, by the kernel's account.
+pub(crate) fn run_time_ns(pid: u32) -> Result<u64> {
+    let clock = nix::time::clock_getcpuclockid(nix::unistd::Pid::from_raw(pid.try_into()?));
+    let time = clock.and_then(nix::time::ClockId::now).with_context(|| format!("process {pid}"))?;
+    Ok(std::time::Duration::from(time).as_nanos().try_into()?)
+}
+
 /// The calling thread's number, as the kernel knows it.
 pub(crate) fn thread_id() -> u32 {
     // SAFETY: the call has no arguments and cannot fail.
