@@ -141,11 +141,12 @@ impl Args {
         thread::sleep(Duration::from_millis(300));
         hogs.start();
         thread::sleep(SETTLING);
-        let (begin_us, before) = (system::monotonic_us(), run_times_us(&hogs)?);
+        let (begin_us, before) = (system::monotonic_us(), hogs.run_times_ns()?);
         thread::sleep(Duration::from_secs(self.seconds));
-        let (end_us, after) = (system::monotonic_us(), run_times_us(&hogs)?);
+        let (end_us, after) = (system::monotonic_us(), hogs.run_times_ns()?);
         drop((hogs, partitions));
-        let received = after.into_iter().zip(before).map(|(after, before)| after - before);
+        let received =
+            after.into_iter().zip(before).map(|(after, before)| (after - before) as f64 / 1e3);
         scheduler.goes_on()?;
         let weighed =
             tasks.iter().map(|&(weight, mask)| (Weight::new(weight).unwrap_or(Weight::ONE), mask));
@@ -154,12 +155,6 @@ impl Args {
         let hog = |(received_us, due): (f64, masks::Rate)| (received_us / length_us, due.in_cpus());
         Ok(Report { hogs: received.zip(due).map(hog).collect(), length_us })
     }
-}
-
-/// By the kernel's account, as users see it. What a policy takes to decide is who comes next's there, where
-/// the times of switches give it to who went: a percent and more of the few whose turns end in long decisions.
-fn run_times_us(hogs: &Hogs) -> Result<Vec<f64>> {
-    hogs.pids().into_iter().map(|pid| Ok(system::run_time_ns(pid)? as f64 / 1e3)).collect()
 }
 
 fn tasks_of(set: &Set) -> impl Iterator<Item = (u32, Mask)> {

@@ -15,7 +15,6 @@ use prorata::hierarchy::{Hierarchy, Place};
 use super::hogs::Hogs;
 use super::mixes::{Loaded, SETTLING};
 use super::system;
-use super::trace::{self, Switch};
 use crate::report::{Failure, GroupRow};
 
 pub(super) const CGROUPS: &str = "/sys/fs/cgroup";
@@ -174,26 +173,21 @@ impl Args {
         let scheduler = loaded.load(scheduler)?;
         let mut tree = Tree::new(case)?;
         thread::sleep(Duration::from_millis(300));
-        trace::start()?;
         tree.hogs.start();
         thread::sleep(SETTLING);
         let length = Duration::from_secs(self.seconds) / 2;
-        let mut spans = vec![Span::begin(&tree, cpus)];
+        let mut spans = vec![Span::begin(&tree, cpus)?];
         thread::sleep(length);
-        spans[0].end_us = system::monotonic_us();
+        spans[0].end(&tree.hogs)?;
         tree.change(case.change)?;
         thread::sleep(SETTLED);
-        spans.push(Span::begin(&tree, cpus));
+        spans.push(Span::begin(&tree, cpus)?);
         thread::sleep(length);
-        spans[1].end_us = system::monotonic_us();
-        trace::stop()?;
-        // Reading the trace takes its time; hogs would go on meanwhile.
-        let pids = tree.hogs.pids();
+        spans[1].end(&tree.hogs)?;
         drop(tree);
-        let switches = trace::read()?;
         scheduler.goes_on()?;
         let whole_machine = case.change == Change::Storm;
-        let spans = spans.iter().map(|span| span.service(&switches, &pids, cpus, whole_machine));
+        let spans = spans.iter().map(|span| span.service(whole_machine));
         Ok(Report { spans: spans.collect() })
     }
 }
@@ -365,7 +359,10 @@ impl Drop for Tree {
 /// A time in which nothing changes.
 struct Span {
     begin_us: u64,
-    end_us: u64,
+    length_us: f64,
+    /// By hog: how long it had run at the begin, and in the span.
+    before_ns: Vec<u64>,
+    received_us: Vec<f64>,
     /// By hog, in cpus.
     due: Vec<f64>,
     /// By hog: the cgroups that it is in, the innermost first.
@@ -374,7 +371,7 @@ struct Span {
 }
 
 impl Span {
-    fn begin(tree: &Tree, cpus: usize) -> Span {
+    fn begin(tree: &Tree, cpus: usize) -> Result<Span> {
         let mut swayed = tree.ideal.clone();
         if let Some(Sway { weight, .. }) = tree.sway {
             swayed.set_weight(tree.nodes[0].place, Weight::new(weight).expect("above 0"));
@@ -389,26 +386,28 @@ impl Span {
             let number = |place| tree.nodes.iter().position(|node| node.place == place);
             tree.ideal.ancestors(hog).filter_map(number).collect()
         };
-        Span {
+        Ok(Span {
             begin_us: system::monotonic_us(),
-            end_us: 0,
+            length_us: 0.0,
+            before_ns: tree.hogs.run_times_ns()?,
+            received_us: Vec::new(),
             due: tree.places.iter().map(due).collect(),
             within: tree.places.iter().map(within).collect(),
             groups: tree.nodes.len(),
-        }
+        })
+    }
+
+    fn end(&mut self, hogs: &Hogs) -> Result<()> {
+        self.length_us = (system::monotonic_us() - self.begin_us) as f64;
+        let pairs = hogs.run_times_ns()?.into_iter().zip(&self.before_ns);
+        self.received_us = pairs.map(|(after, before)| (after - before) as f64 / 1e3).collect();
+        Ok(())
     }
 
     /// What hogs and cgroups received and were due. What else runs on the machine takes from all hogs
     /// alike, unless the `whole_machine` is due to them and others.
-    fn service(
-        &self,
-        switches: &[Switch],
-        pids: &[u32],
-        cpus: usize,
-        whole_machine: bool,
-    ) -> Service {
-        let received = trace::received(switches, pids, cpus, self.begin_us, self.end_us);
-        let length = (self.end_us - self.begin_us) as f64;
+    fn service(&self, whole_machine: bool) -> Service {
+        let (received, length) = (&self.received_us, self.length_us);
         let all = if whole_machine { 1.0 } else { received.iter().sum::<f64>() / length };
         let in_all = if whole_machine { 1.0 } else { self.due.iter().sum() };
         let task = |hog: usize| Part {
@@ -416,7 +415,7 @@ impl Span {
             due: self.due[hog] / in_all * all,
             hogs: 1,
         };
-        let tasks: Vec<Part> = (0..pids.len()).map(task).collect();
+        let tasks: Vec<Part> = (0..received.len()).map(task).collect();
         let mut groups = vec![Part::default(); self.groups];
         for (hog, within) in self.within.iter().enumerate() {
             for &group in within {

@@ -19,8 +19,8 @@ const RECORDING: &str = "/tmp/recording";
 const WEIGHTS: [u32; 7] = [3000, 2000, 2000, 1000, 1000, 1000, 1000];
 /// What a quantum is, in s.
 const QUANTUM_S: f64 = 0.005;
-/// Two for the policy, and three for a kernel thread of one cpu that runs and so changes what hogs count for. (Once
-/// in some 80 runs a hog was 3.05 off, else at most 1.6.)
+/// Two for the policy, and three for a kernel thread of one cpu that runs and so changes what hogs count
+/// for. (Once in some 80 runs a hog was 3.05 off, else at most 1.6.)
 const SLACK_QUANTA: f64 = 5.0;
 
 #[derive(clap::Args)]
@@ -91,11 +91,11 @@ impl Args {
     fn measure(&self, scheduler: &mut Scheduler, hogs: &Hogs, cpus: usize) -> Result<()> {
         scheduler.wait_until_enabled(&self.policy)?;
         thread::sleep(SETTLING);
-        let before = run_times_s(hogs)?;
+        let before = hogs.run_times_ns()?;
         thread::sleep(Duration::from_secs(self.seconds));
-        let after = run_times_s(hogs)?;
+        let after = hogs.run_times_ns()?;
         let received: Vec<f64> =
-            after.iter().zip(before).map(|(after, before)| after - before).collect();
+            after.iter().zip(before).map(|(after, before)| (after - before) as f64 / 1e9).collect();
         let all: Mask = (1 << cpus) - 1;
         let weighed = WEIGHTS.map(|weight| (Weight::new(weight).unwrap_or(Weight::ONE), all));
         let rates = masks::rates(&weighed, u32::try_from(cpus)?);
@@ -130,8 +130,4 @@ fn set_online(cpu: usize, online: bool) -> Result<Duration> {
     let took = begin.elapsed();
     println!("cpu {cpu} {} in {took:.2?}", if online { "came" } else { "went" });
     Ok(took)
-}
-
-fn run_times_s(hogs: &Hogs) -> Result<Vec<f64>> {
-    hogs.pids().into_iter().map(|pid| Ok(system::run_time_ns(pid)? as f64 / 1e9)).collect()
 }

@@ -92,12 +92,12 @@ impl Args {
         hogs.start();
         // Until everybody has had some turns.
         thread::sleep(Duration::from_millis(500));
-        let before = times_ns(&hogs)?;
+        let before = hogs.run_times_ns()?;
         let probes: Vec<Probe> =
             (0..case.probes).map(|_| Probe::start(case, self.seconds)).collect::<Result<_>>()?;
         let responses: Vec<Responses> =
             probes.into_iter().map(Probe::finish).collect::<Result<_>>()?;
-        let after = times_ns(&hogs)?;
+        let after = hogs.run_times_ns()?;
         scheduler.goes_on()?;
         let used: Vec<f64> = after.iter().zip(&before).map(|(a, b)| (a - b) as f64).collect();
         let mean = used.iter().sum::<f64>() / used.len() as f64;
@@ -135,10 +135,6 @@ impl Args {
 fn served(responses: &[Responses]) -> (u64, u64) {
     let part = responses.iter().map(|r| r.waits_us.len() as u64).sum();
     (part, responses.iter().map(|r| r.periods).sum())
-}
-
-fn times_ns(hogs: &Hogs) -> Result<Vec<u64>> {
-    hogs.pids().into_iter().map(system::run_time_ns).collect()
 }
 
 /// What a probe saw.

@@ -70,30 +70,6 @@ pub(crate) fn read() -> Result<Vec<Switch>> {
     lines.map(|line| parse(line).with_context(|| format!("a line of the trace: {line}"))).collect()
 }
 
-/// The time in µs that each task had a cpu in this span.
-pub(crate) fn received(
-    switches: &[Switch],
-    pids: &[u32],
-    cpus: usize,
-    begin_us: u64,
-    end_us: u64,
-) -> Vec<f64> {
-    let mut received = vec![0.0; pids.len()];
-    let mut running: Vec<Option<(usize, u64)>> = vec![None; cpus];
-    let mut account = |run: Option<(usize, u64)>, until_us: u64| {
-        if let Some((hog, since_us)) = run {
-            received[hog] += until_us.min(end_us).saturating_sub(since_us.max(begin_us)) as f64;
-        }
-    };
-    for switch in switches {
-        account(running[switch.cpu].take(), switch.at_us);
-        let hog = pids.iter().position(|&pid| pid == switch.to);
-        running[switch.cpu] = hog.map(|hog| (hog, switch.at_us));
-    }
-    running.into_iter().for_each(|run| account(run, end_us));
-    received
-}
-
 fn write(file: &str, text: &str) -> Result<()> {
     fs::write(format!("{TRACING}/{file}"), text).with_context(|| format!("{TRACING}/{file}"))
 }

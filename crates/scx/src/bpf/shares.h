@@ -345,6 +345,7 @@ static __always_inline void account_task(u32 weight, u64 parts, u64 of, s64 sign
 	else
 		group->weight += sign * weight;
 	STATE->touched |= 1u << k;
+	STATE->unsettled |= 1u << k;
 	if (group->weight || group->capped)
 		STATE->present |= 1u << k;
 	else
@@ -418,33 +419,42 @@ static __always_inline void restart_virtual_time(void)
 	STATE->served_ns = 0;
 }
 
+/* Computes anew what a group is worth, if a cpu counts for parts/of. */
+static __always_inline void settle_group(u32 k, u64 parts, u64 of)
+{
+	struct group __arena *group = GROUP(k);
+	u64 worth = group->weight * of, floor;
+	bool each = has_cpu_for_each();
+
+	if (!(STATE->present >> k & 1))
+		group->service_ns = within_bounds(group->service_ns);
+	floor = each ? STATE->class_count[k] : worth / parts;
+	group->floor = group->capped + floor;
+	group->rest = each ? 0 : worth - floor * parts;
+}
+
 /* Computes anew what every group is worth. No cpu moves. */
 policy_fn u32 settle(void)
 {
 	u64 parts = cpu_parts(), of = cpu_divisor();
-	bool each = has_cpu_for_each();
-	u32 left = STATE->touched, i;
+	u32 left = STATE->present | STATE->unsettled, i;
 
 	if (STATE->served_ns)
 		restart_virtual_time();
+	STATE->unsettled = 0;
+	STATE->settled_of = of;
+	/* Mostly there is one; to begin a loop takes longer than to settle it. */
+	if (!(left & (left - 1))) {
+		if (left)
+			settle_group(lightest_of(left), parts, of);
+		return 0;
+	}
 	bpf_for(i, 0, GROUPS) {
-		struct group __arena *group;
-		u64 worth, floor;
-		u32 k;
-
 		if (!left)
 			break;
-		k = lightest_of(left);
+		settle_group(lightest_of(left), parts, of);
 		left &= left - 1;
-		group = GROUP(k);
-		if (!(STATE->present >> k & 1))
-			group->service_ns = within_bounds(group->service_ns);
-		worth = group->weight * of;
-		floor = each ? STATE->class_count[k] : worth / parts;
-		group->floor = group->capped + floor;
-		group->rest = each ? 0 : worth - floor * parts;
 	}
-	STATE->settled_of = of;
 	return 0;
 }
 
@@ -502,6 +512,7 @@ policy_fn u32 needy_group(void)
 static __always_inline void charge_group(u32 k, s64 beyond_ns)
 {
 	STATE->touched |= 1u << (k & (GROUPS - 1));
+	STATE->unsettled |= 1u << (k & (GROUPS - 1));
 	GROUP(k)->service_ns += beyond_ns;
 	STATE->served_ns += beyond_ns;
 }

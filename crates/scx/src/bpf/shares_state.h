@@ -43,6 +43,8 @@ struct change {
 #define SHARES_ACCOUNTS \
 	/* Groups with tasks in their account; those that had some since the queues were dealt out. */ \
 	u32 present, touched; \
+	/* Those whose account changed since what they are worth was computed. */ \
+	u32 unsettled; \
 	/* The divisor of what a cpu counted for when the accounts were settled. */ \
 	u64 settled_of; \
 	/* Time of competing cpus since then. */ \
