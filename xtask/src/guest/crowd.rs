@@ -1,11 +1,10 @@
 //! More hogs than the scheduler has slots: those without are one more task together.
 
-use std::fs;
 use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use super::hogs::Hogs;
 use super::scheduler::Scheduler;
@@ -87,10 +86,5 @@ fn has_slot(pid: u32) -> bool {
 
 /// How long each has run.
 fn ran_ms(hogs: &Hogs) -> Result<Vec<f64>> {
-    let ran = |pid: u32| {
-        let text = fs::read_to_string(format!("/proc/{pid}/schedstat"))?;
-        let ns: f64 = text.split(' ').next().context("it has three numbers")?.parse()?;
-        Ok(ns / 1e6)
-    };
-    hogs.pids().into_iter().map(ran).collect()
+    Ok(hogs.run_times_ns()?.into_iter().map(|ns| ns as f64 / 1e6).collect())
 }
