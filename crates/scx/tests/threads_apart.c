@@ -111,6 +111,7 @@ static void decide(u32 cpu, bool blocks, u64 used_ns)
 		policy_charge(task, used_ns);
 	}
 	running[cpu] = policy_pick(cpu);
+	__atomic_fetch_add(&thieves, STATE->cpu[cpu].victim != NIL, __ATOMIC_RELAXED);
 }
 
 static void change(u32 task, u32 weight)
@@ -211,10 +212,8 @@ static void check_all(void)
 	check(!idle || waiting <= awaited, "a cpu idles while a task waits, and was not kicked");
 	for (id = 0; id < GROUPS; id++)
 		cpus += GROUP(id)->cpus;
-	for (id = 0; id < CPUS; id++) {
+	for (id = 0; id < CPUS; id++)
 		cpus -= STATE->cpu[id].queue != NIL;
-		thieves += STATE->cpu[id].victim != NIL;
-	}
 	check(!cpus, "groups have other cpus than work in them");
 }
 

@@ -38,6 +38,13 @@ struct Task {
     arrival: usize,
 }
 
+impl Task {
+    /// Its turns are counted from now on; the last one was due at `since`.
+    fn count_turns(&mut self, since: i64) {
+        (self.moved, self.since, self.extra_turns, self.late) = (true, since, 0, false);
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Group {
     order: u32,
@@ -205,6 +212,9 @@ impl Twin {
                 let known = &mut self.tasks[chosen];
                 known.since += PARTS;
                 known.extra_turns = if again { known.extra_turns + 1 } else { 0 };
+            } else if !stays && passed.is_some() {
+                let own = self.time_of(&self.groups[self.at]);
+                self.tasks[chosen].count_turns(own + PARTS);
             }
             self.groups[self.at].current = place;
             if !stays {
@@ -511,8 +521,8 @@ impl Twin {
         let now = time(&work, &all, order);
         let own = self.time_of(self.groups.iter().find(|g| g.order == order).unwrap());
         let known = &mut self.tasks[task];
-        if !std::mem::replace(&mut known.moved, true) {
-            (known.since, known.extra_turns, known.late) = (own, 0, false);
+        if !known.moved {
+            known.count_turns(own);
         }
         let (old, new) = (number(self.tasks[task].weight), number(weight));
         self.tasks[task].since = now - times(now - self.tasks[task].since, &(&old / &new));

@@ -77,7 +77,8 @@
 //!   goes it stays as far behind or ahead as it was (`reweigh.rs`). From its first change on, until it
 //!   leaves the queue or the cap moves it, its turns are counted: who enters a group and has waited for a
 //!   round is next, who is still behind by a round after his turn has another one (up to 16), who is ahead
-//!   lets his pass, and the groups' work follows, also when he leaves. Until that is in order again the group
+//!   lets his pass (and who has it instead is counted from then on: he would else have all that the others
+//!   let pass), and the groups' work follows, also when he leaves. Until that is in order again the group
 //!   of least V/Φ is next. On one cpu, whatever changes, everybody was within 8 quanta of the ideal
 //!   (`tests/gr3/reweighing.rs`). On several everybody was within 14 where nobody is worth a cpu and weights
 //!   change at most every 7 quanta; oftener, nobody starved. The price: a decision for such a task takes the
@@ -441,8 +442,10 @@ impl Gr3 {
                     self.group(order.into()).set_current(current);
                     continue;
                 }
+            } else if passed != NIL && !stays {
+                self.take_passed_turn(slot.id(), order.into());
             }
-            let cares = slot.task & UNREADY != 0;
+            let cares = self.rings.get(current).task & UNREADY != 0;
             let turn = self.groups.turn_with_care();
             let (slot, next) = self.rings.visit(current).expect("a ring goes on");
             let (one, allotment) = slot.units(order, cap);

@@ -76,21 +76,33 @@ impl Gr3 {
         self.groups.make_room();
         let (order, round) = (weight.order(), self.round(weight.order()));
         let (now, own) = (self.groups.total().time(round), self.time_of(order));
-        let known = &mut self.tasks[task.index()];
-        if known.moved == Moved::No {
-            (known.moved, known.since, known.extra_turns) = (Moved::Awake, own, 0);
-            known.late = false;
-            let slot = self.rings.get_mut(known.node);
-            if slot.task & UNREADY != 0 {
-                known.moved = Moved::Blocked;
-            }
-            slot.task |= UNREADY;
-            self.groups.get(order).expect("a queued task has a group").take_care();
+        if self.tasks[task.index()].moved == Moved::No {
+            self.count_turns(task, own);
         }
+        let known = &mut self.tasks[task.index()];
         let (old, new) = (u64::from(known.weight.get()), u64::from(weight.get()));
         known.since = now.plus(-times(now.since(known.since), old, new));
         let behind = now.since(own);
         times(behind, new, 1 << order) - times(behind, old, 1 << order)
+    }
+
+    /// From now on the turns of `task` are counted. The last one counts as just over by `own`, the time of
+    /// its group.
+    fn count_turns(&mut self, task: TaskId, own: Time) {
+        let known = &mut self.tasks[task.index()];
+        let slot = self.rings.get_mut(known.node);
+        known.moved = if slot.task & UNREADY == 0 { Moved::Awake } else { Moved::Blocked };
+        (known.since, known.extra_turns, known.late) = (own, 0, false);
+        slot.task |= UNREADY;
+        let order = self.order_of(self.tasks[task.index()].weight);
+        self.group(order).take_care();
+    }
+
+    /// The turn of `task` has come because others that have moved let theirs pass. Its turns are counted from
+    /// this one on: it would else have all that they pass, for as long as they do.
+    pub(super) fn take_passed_turn(&mut self, task: TaskId, order: u32) {
+        self.count_turns(task, self.time_of(order));
+        self.take_turn(task, order, true);
     }
 
     /// `task` gets a weight for which it stands in another group.

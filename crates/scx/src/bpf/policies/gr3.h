@@ -466,6 +466,17 @@ policy_fn u64 time_of(u32 order)
 	return time_at(group->work - 1, group->part, group->weight, order);
 }
 
+/*
+ * From now on the turns of a task are counted. The last one counts as just over by the time of its group.
+ */
+static __always_inline void count_turns(struct policy_task __arena *task, u64 own)
+{
+	task->moved = true;
+	task->since = own;
+	task->extra_turns = 0;
+	task->late = false;
+}
+
 /* How long the last turn of a task, which has moved, was due. */
 static __always_inline s64 waited(u32 id)
 {
@@ -1206,6 +1217,16 @@ static __always_inline bool take_turn(u32 id)
 	return true;
 }
 
+/*
+ * The turn of a task has come because others that have moved let theirs pass. Its turns are counted from
+ * this one on: it would else have all that they pass, for as long as they do.
+ */
+static __always_inline void take_passed_turn(u32 id, u32 order)
+{
+	count_turns(TASK(id), time_of(order));
+	TASK(id)->since += ROUND;
+}
+
 /* True if a task that has moved, and is current, has another turn at once: it has waited for a round. */
 static __always_inline bool take_another_turn(u32 id)
 {
@@ -1258,6 +1279,8 @@ static __always_inline u32 choose(void)
 			group->current = id;
 			continue;
 		}
+		if (!stays && !task->moved && STATE->passed != NIL)
+			take_passed_turn(id, order);
 		if (!stays)
 			task->deficit += allotment(task);
 		task->deficit -= one_quantum(task, order);
@@ -1435,12 +1458,8 @@ policy_fn s64 keep_lag(u32 id, u32 weight)
 	sum_groups(1, 1);
 	now = total_time(order);
 	own = time_of(order);
-	if (!task->moved) {
-		task->since = own;
-		task->extra_turns = 0;
-		task->late = false;
-	}
-	task->moved = true;
+	if (!task->moved)
+		count_turns(task, own);
 	task->since = now - times(now - task->since, task->weight, weight);
 	behind = now - own;
 	return times(behind, weight, 1ULL << order) - times(behind, task->weight, 1ULL << order);
