@@ -281,6 +281,10 @@ impl<P: Policy> Policy for Checked<P> {
         self.policy.endow(task, advance_ns);
     }
 
+    fn bequeath(&mut self, task: TaskId, heirs: &[TaskId], now_ns: Nanos) {
+        self.policy.bequeath(task, heirs, now_ns);
+    }
+
     fn take_credit(&mut self, task: TaskId, most_ns: Nanos) -> Nanos {
         caller(self.contract.check_known("take_credit", task));
         self.policy.take_credit(task, most_ns)

@@ -326,16 +326,23 @@ impl<P: Policy> Corrected<P> {
     /// What decides who is further behind: its service less what the ideal gave it, in nanoseconds, and less
     /// if it woke.
     fn key(&self, task: TaskId, now_ns: Nanos) -> i64 {
-        let known = &self.tasks[task.index()];
-        let ideal = self.ideal.as_ref().expect("errors are compared once they are kept");
-        let mut key = ideal.error_ns(task);
-        if known.cpu != NIL {
-            key += (now_ns - self.cpus[known.cpu as usize].since_ns).cast_signed();
-        }
-        if known.advance_ns > 0 {
+        let mut key = self.error_ns(task, now_ns);
+        if self.tasks[task.index()].advance_ns > 0 {
             key -= (ADVANCE * self.quantum_ns).cast_signed();
         }
         key
+    }
+
+    /// Its service until now less what the ideal gave it.
+    fn error_ns(&self, task: TaskId, now_ns: Nanos) -> i64 {
+        let ideal = self.ideal.as_ref().expect("errors are compared once they are kept");
+        match self.tasks[task.index()].cpu as usize {
+            cpu if cpu < self.cpus.len() => {
+                let run_ns = now_ns - self.cpus[cpu].since_ns;
+                ideal.error_ns(task) + run_ns.cast_signed()
+            }
+            _ => ideal.error_ns(task),
+        }
     }
 
     /// `task`, which waits, will run early, after those that do already.
@@ -675,6 +682,13 @@ impl<P: Policy> Policy for Corrected<P> {
         }
         if !early {
             self.use_turn(cpu, used_ns, now_ns);
+        }
+    }
+
+    fn bequeath(&mut self, task: TaskId, heirs: &[TaskId], now_ns: Nanos) {
+        if self.ideal_at(now_ns).is_some() && self.tasks[task.index()].at != NIL {
+            let error_ns = self.error_ns(task, now_ns);
+            self.ideal_from(now_ns).bequeath(task, heirs, error_ns);
         }
     }
 

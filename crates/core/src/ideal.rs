@@ -430,6 +430,12 @@ impl ServiceErrors {
         self.share(-rest_ns);
     }
 
+    /// The error of `task` is `error_ns` more from now on.
+    pub(crate) fn shift(&mut self, task: TaskId, error_ns: i64) {
+        let known = &mut self.tasks[task.index()];
+        known.line = known.line.wrapping_add(ServiceError::from_ns(error_ns).0);
+    }
+
     /// True if `task` is runnable and entitled to a whole cpu.
     pub(crate) fn is_capped(&self, task: TaskId) -> bool {
         self.tasks[task.index()].mode() == Mode::Capped
@@ -781,6 +787,10 @@ impl<P: Policy> Policy for Measured<P> {
 
     fn endow(&mut self, task: TaskId, advance_ns: Nanos) {
         self.policy.endow(task, advance_ns);
+    }
+
+    fn bequeath(&mut self, task: TaskId, heirs: &[TaskId], now_ns: Nanos) {
+        self.policy.bequeath(task, heirs, now_ns);
     }
 
     fn take_credit(&mut self, task: TaskId, most_ns: Nanos) -> Nanos {

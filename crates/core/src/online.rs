@@ -144,6 +144,17 @@ impl Online {
         self.follow_caps();
     }
 
+    /// `error_ns` of the error of `task`, which is awake, are from now on `heirs`', who are, too.
+    pub(crate) fn bequeath(&mut self, task: TaskId, heirs: &[TaskId], error_ns: i64) {
+        let mut left_ns = error_ns;
+        for (&heir, heirs_left) in heirs.iter().zip((1..=heirs.len()).rev()) {
+            let part_ns = left_ns / i64::try_from(heirs_left).expect("tasks are below 2^30");
+            self.errors.shift(heir, part_ns);
+            left_ns -= part_ns;
+        }
+        self.errors.shift(task, left_ns - error_ns);
+    }
+
     /// `task` has `weight` from now on.
     pub(crate) fn set_weight(&mut self, task: TaskId, weight: Weight) {
         let is_ahead = self.ahead[task.index()];

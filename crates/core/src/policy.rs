@@ -23,6 +23,7 @@
 //! | it goes away otherwise           | `remove(t)`                                               |
 //! | a task appears, and has some of others' pay | `take_credit(s, most)`, `add(t, w)`, `endow(t, advance)` |
 //! | it ends, and leaves what it has  | `charge(t, used)`, `block(t)`, `retire(t)`, `remove(t)`   |
+//! | it moves to another group       | `bequeath(t, heirs)`, `set_weight(t, w)`                  |
 //! | several quanta end at one instant| `charge` for each of them, then `pick` for each cpu       |
 //! | the idle cpus have picked after wake-ups | `interrupt()` → `Some(cpu)` \[stop its task s\]: \
 //!   `charge(s, used)`, `pick(cpu)`, and again until `None`                                         |
@@ -184,6 +185,10 @@ pub trait Policy {
     /// has used that. Here and in the next two: most policies know of no [credit](crate::Turns).
     fn endow(&mut self, _task: TaskId, _advance_ns: Nanos) {}
 
+    /// `task`, which may be running, competes with others than `heirs` from now on, who are runnable: what it
+    /// is ahead or behind is theirs, and it begins anew. Most policies keep no account of that.
+    fn bequeath(&mut self, _task: TaskId, _heirs: &[TaskId], _now_ns: Nanos) {}
+
     /// Takes up to `most_ns` of the credit of `task`, whatever its state: how much.
     fn take_credit(&mut self, _task: TaskId, _most_ns: Nanos) -> Nanos {
         0
@@ -234,6 +239,10 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
     fn endow(&mut self, task: TaskId, advance_ns: Nanos) {
         (**self).endow(task, advance_ns);
     }
+    fn bequeath(&mut self, task: TaskId, heirs: &[TaskId], now_ns: Nanos) {
+        (**self).bequeath(task, heirs, now_ns);
+    }
+
     fn take_credit(&mut self, task: TaskId, most_ns: Nanos) -> Nanos {
         (**self).take_credit(task, most_ns)
     }

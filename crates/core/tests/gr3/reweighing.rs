@@ -127,12 +127,12 @@ fn a_newcomer_has_his_own_turns_only() {
 }
 
 /// What the last of a hundred receives in 20 rounds, and what the others do in the mean.
-fn comes_last(cpus: usize, seed: u64) -> (f64, f64) {
+fn comes_last(cpus: u32, seed: u64) -> (f64, f64) {
     const TASKS: u32 = 100;
     let mut random = Random(seed);
-    let setup = Setup::new(cpus, QUANTUM_NS);
+    let setup = Setup::new(cpus as usize, QUANTUM_NS);
     let mut policy = start(gr3(&setup), &[1000; TASKS as usize - 1]);
-    let mut running: Vec<Option<TaskId>> = vec![None; cpus];
+    let mut running: Vec<Option<TaskId>> = vec![None; cpus as usize];
     let mut received = [0u32; TASKS as usize];
     let mut run = |policy: &mut Checked<Gr3>, received: &mut [u32], quanta: u32| {
         for _ in 0..quanta {
@@ -154,7 +154,7 @@ fn comes_last(cpus: usize, seed: u64) -> (f64, f64) {
     policy.add(TaskId(TASKS - 1), weight(1000));
     policy.wake(TaskId(TASKS - 1), 0);
     received.fill(0);
-    run(&mut policy, &mut received, 20 * TASKS / cpus as u32);
+    run(&mut policy, &mut received, 20 * TASKS / cpus);
     let others = received[..TASKS as usize - 1].iter().sum::<u32>();
     (f64::from(received[TASKS as usize - 1]), f64::from(others) / f64::from(TASKS - 1))
 }
