@@ -110,6 +110,7 @@ pub(crate) fn run() -> Result<()> {
             let more = [
                 sleepers(),
                 groups(),
+                bursts(),
                 watch(),
                 explained(),
                 bound(),
@@ -216,6 +217,17 @@ fn groups() -> String {
          --case '100{{300x2' --case '200x3' --under scx_prorata
 xtask guest groups --seconds 1 --case '200x3' --under 'scx_prorata --record /tmp/recording'
 prorata verify /tmp/recording"
+    )
+}
+
+/// A hundred hogs of a cgroup that wake at once take no more than its weight gives them, whatever each was
+/// paid while it slept; the policy decides as the core's.
+fn bursts() -> String {
+    format!(
+        "xtask guest groups --seconds 2 --error {GROUP_ERROR} --case '100x1, 100x10, 100x100' \
+         --under 'scx_prorata --record /tmp/recording'
+prorata verify /tmp/recording
+grep -q ' forfeit ' /tmp/recording"
     )
 }
 

@@ -85,6 +85,7 @@ fn targets() -> Vec<Target<'static>> {
                 "endow",
                 "take",
                 "retire",
+                "forfeit",
                 "return",
                 "interrupt",
                 "told",

@@ -290,6 +290,12 @@ impl<P: Policy> Policy for Checked<P> {
         self.policy.take_credit(task, most_ns)
     }
 
+    fn forfeit(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
+        self.check_instant(now_ns, "forfeit");
+        caller(self.contract.check_waits("forfeit", task));
+        self.policy.forfeit(task, now_ns)
+    }
+
     fn retire(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
         self.check_instant(now_ns, "retire");
         caller(self.contract.check_blocked("retire", task));

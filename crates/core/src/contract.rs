@@ -265,6 +265,17 @@ impl Contract {
         }
     }
 
+    /// A call to `forfeit`.
+    ///
+    /// # Errors
+    /// When the task does not wait.
+    pub fn check_waits(&self, call: &str, task: TaskId) -> Result<(), Misuse> {
+        match self.known(call, task)? {
+            State::Waiting => Ok(()),
+            state => misuse!("{call}({task:?}): it is {state}; only who waits has credit to lose"),
+        }
+    }
+
     /// A call to `take_credit`.
     ///
     /// # Errors

@@ -797,6 +797,10 @@ impl<P: Policy> Policy for Measured<P> {
         self.policy.take_credit(task, most_ns)
     }
 
+    fn forfeit(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
+        self.policy.forfeit(task, now_ns)
+    }
+
     fn retire(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
         self.policy.retire(task, now_ns)
     }

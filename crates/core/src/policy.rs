@@ -22,6 +22,7 @@
 //! | it goes away while it runs       | `charge(t, used)`, `remove(t)`, `pick(cpu)`               |
 //! | it goes away otherwise           | `remove(t)`                                               |
 //! | a task appears, and has some of others' pay | `take_credit(s, most)`, `add(t, w)`, `endow(t, advance)` |
+//! | it waits, and may not use what it has | `forfeit(t)`                                         |
 //! | it ends, and leaves what it has  | `charge(t, used)`, `block(t)`, `retire(t)`, `remove(t)`   |
 //! | it moves to another group       | `bequeath(t, heirs)`, `set_weight(t, w)`                  |
 //! | several quanta end at one instant| `charge` for each of them, then `pick` for each cpu       |
@@ -194,6 +195,11 @@ pub trait Policy {
         0
     }
 
+    /// `task`, which waits, loses its credit, and waits for its turn: how much.
+    fn forfeit(&mut self, _task: TaskId, _now_ns: Nanos) -> Nanos {
+        0
+    }
+
     /// `task`, which is blocked, ends. All of its credit is taken: how much.
     fn retire(&mut self, _task: TaskId, _now_ns: Nanos) -> Nanos {
         0
@@ -246,6 +252,10 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
     fn take_credit(&mut self, task: TaskId, most_ns: Nanos) -> Nanos {
         (**self).take_credit(task, most_ns)
     }
+    fn forfeit(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
+        (**self).forfeit(task, now_ns)
+    }
+
     fn retire(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
         (**self).retire(task, now_ns)
     }

@@ -36,6 +36,8 @@
 //!   credit ([`Policy::retire`]); a task may lend of its own ([`Policy::take_credit`]). Whose that is then
 //!   is the caller's affair: in the kernel the cgroup's. So a process that is done before its first turn
 //!   would have come costs its family nothing.
+//! * Who waits may lose his credit ([`Policy::forfeit`]), and waits for his turn then: in the kernel, where
+//!   many of a cgroup wake at once.
 //!
 //! Nobody in particular gains what a sleeper does not use: consumed turns stretch everybody's round
 //! alike. A task that never sleeps never has credit, so among such tasks nothing changes, but for what
@@ -752,6 +754,17 @@ impl<P: Policy> Policy for Turns<P> {
         let taken_ns = most_ns.min(*credit_ns);
         *credit_ns -= taken_ns;
         taken_ns
+    }
+
+    fn forfeit(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
+        if self.tasks[task.index()].state == State::Ready {
+            self.unready(task);
+            self.tasks[task.index()].state = State::Waiting;
+        }
+        if self.is_out(task) {
+            self.join(task, now_ns);
+        }
+        self.take_credit(task, Nanos::MAX)
     }
 
     fn retire(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {

@@ -25,6 +25,8 @@
 
 #include "../src/bpf/policy.h"
 #include "random.h"
+/* So that few tasks come to the end of it. */
+#define BURST_QUANTA 1
 #include "../src/bpf/main.bpf.c"
 #undef const
 
@@ -636,8 +638,18 @@ static void print_event(const struct event *it)
 	case EVENT_ENDOW: print_credit("endow", it); break;
 	case EVENT_TAKE: print_credit("take", it); break;
 	case EVENT_RETIRE: print_credit("retire", it); break;
+	case EVENT_FORFEIT: print_credit("forfeit", it); break;
 	case EVENT_CPUS: printf("%" PRIu64 " cpus %" PRIu64 "\n", now, it->value); break;
 	}
+}
+
+/* All tasks begin in a cgroup, which is all that the kernel knows of here. */
+static void make_cgroup(void)
+{
+	u64 number = number_of(NULL);
+
+	*(u32 *)bpf_map_lookup_elem(&cgroup_nodes, &number) =
+		add_cgroup(GROUP_ROOT, WEIGHT_OF_NICE_0, number);
 }
 
 int main(int count, char **arguments)
@@ -661,6 +673,8 @@ int main(int count, char **arguments)
 	rescue_ns = RESCUE_NS;
 	if (prorata_init())
 		machine_broken("the scheduler cannot begin");
+	if (machine.random & 2)
+		make_cgroup();
 	for (i = 0; i < machine.tasks; i++)
 		begin_task(&machine.task[i]);
 	for (i = 0; i < steps; i++)

@@ -47,6 +47,7 @@ struct Replay {
     policy: Box<dyn Policy + Send>,
     changes_of_cpus: usize,
     ended: usize,
+    forfeits: usize,
 }
 
 impl Replay {
@@ -54,7 +55,7 @@ impl Replay {
         let sleepers = [Sleepers::Paper, Sleepers::Turns, Sleepers::Corrected][sleepers];
         let setup = Setup { sleepers, ..Setup::new(cpus, QUANTUM_NS) };
         let policy = central::build(name, &setup).expect("a policy");
-        Replay { name: name.to_owned(), setup, policy, changes_of_cpus: 0, ended: 0 }
+        Replay { name: name.to_owned(), setup, policy, changes_of_cpus: 0, ended: 0, forfeits: 0 }
     }
 
     /// Panics if the kernel decided otherwise.
@@ -86,6 +87,10 @@ impl Replay {
             }
             "endow" => self.policy.endow(task(), number(3)),
             "take" => assert_eq!(self.policy.take_credit(task(), number(3)), number(3), "{line}"),
+            "forfeit" => {
+                assert_eq!(self.policy.forfeit(task(), now_ns), number(3), "{line}");
+                self.forfeits += 1;
+            }
             "retire" => {
                 assert_eq!(self.policy.retire(task(), now_ns), number(3), "{line}");
                 self.ended += 1;
@@ -102,7 +107,7 @@ impl Replay {
 
 fn holds(policy: &str, core: &str) {
     let program = compile(policy);
-    let (mut changes_of_cpus, mut ended) = (0, 0);
+    let (mut changes_of_cpus, mut ended, mut forfeits) = (0, 0, 0);
     for seed in 0..12 {
         let sleepers = seed % 3;
         let cpus = [2, 4, 3, 8][seed % 4];
@@ -111,7 +116,9 @@ fn holds(policy: &str, core: &str) {
         history(&program, sleepers, cpus, tasks, seed).lines().for_each(|line| replay.event(line));
         changes_of_cpus += replay.changes_of_cpus;
         ended += replay.ended;
+        forfeits += replay.forfeits;
     }
+    assert!(forfeits > 10, "only {forfeits} tasks forfeited what they had");
     assert!(ended > 100, "only {ended} tasks ended");
     assert!(changes_of_cpus > 100, "cpus changed only {changes_of_cpus} times");
 }

@@ -215,6 +215,9 @@ impl Recorder {
         let taken_ns = if self.states[index] == State::Blocked && self.random.below(3) == 0 {
             self.call(format_args!("q {index}"));
             self.policy.retire(task(index), self.now_ns)
+        } else if self.states[index] == State::Waiting && self.random.below(3) == 0 {
+            self.call(format_args!("f {index}"));
+            self.policy.forfeit(task(index), self.now_ns)
         } else {
             self.call(format_args!("d {index} {most_ns}"));
             self.policy.take_credit(task(index), most_ns)

@@ -12,7 +12,7 @@
  *   p CPU                  pick: prints the task, or -1, and how long it may run, or 0
  *   x 0                    interrupt: prints the cpu, or -1, and 0
  *   e TASK NS              endow        d TASK NS        take credit: prints how much, and 0
- *   q TASK                 retire: prints how much credit it had, and 0
+ *   q TASK                 retire: prints how much credit it had, and 0; f TASK, forfeit: the same
  *   h CPUS                 cpus come or go: all tasks are forgotten
  *   t NOW_NS               the time of the calls that follow
  */
@@ -33,6 +33,8 @@ static inline bool uses_turns(void) { return replay_sleepers != SLEEPERS_PAPER; 
 static inline bool corrects_turns(void) { return replay_sleepers == SLEEPERS_CORRECTED; }
 static inline void turns_left(u32 task) { (void)task; }
 static inline void turns_joined(u32 task) { (void)task; }
+static inline void turns_gained(u32 task, u64 ns) { (void)task, (void)ns; }
+static inline void turns_spent(u32 task, u64 ns) { (void)task, (void)ns; }
 static inline u32 policy_option(u32 index) { return replay_options[index]; }
 
 /* For a policy that several cpus call: the one that the policy has heard of last, and nobody to kick. */
@@ -103,10 +105,12 @@ static void print(u32 number, u64 run_ns)
 /* Of turns that tasks keep only. */
 static void move_credit(char verb, u32 task, u64 ns)
 {
-	if (verb == 'e')
-		turns_endow(task, ns);
-	else
-		printf("%" PRIu64 " 0\n", verb == 'd' ? turns_take(task, ns) : turns_retire(task));
+	switch (verb) {
+	case 'e': turns_endow(task, ns); break;
+	case 'd': print((u32)turns_take(task, ns), 0); break;
+	case 'q': print((u32)turns_retire(task), 0); break;
+	case 'f': print((u32)turns_forfeit(task), 0); break;
+	}
 }
 
 /* True if the framework would have a cpu pick at once: it has stopped for a task that is ready. */
@@ -147,7 +151,7 @@ static void call(char verb, u64 first, u64 second)
 		print(picked, picked == NIL ? 0 : turns_run_ns(picked));
 		break;
 	case 'x': print(turns_interrupt(), 0); break;
-	case 'e': case 'd': case 'q': move_credit(verb, task, second); break;
+	case 'e': case 'd': case 'q': case 'f': move_credit(verb, task, second); break;
 	default:
 		fprintf(stderr, "no call '%c'\n", verb);
 		exit(2);

@@ -95,6 +95,16 @@ enum State {
     Running,
 }
 
+/// Of its credit a task loses ...
+#[derive(Clone, Copy)]
+enum Loss {
+    Some,
+    /// all, and has ended.
+    HasEnded,
+    /// all, and waits for its turn.
+    WaitsOn,
+}
+
 struct Task {
     state: State,
     /// It runs outside the policy: blocked for the policy, not for the service error.
@@ -189,10 +199,13 @@ impl Replay {
             }
             ("endow", [task, advance]) => self.endow(number(task)?, advance.parse()?)?,
             ("take", [task, credit]) => {
-                return self.take_credit(number(task)?, credit.parse()?, false);
+                return self.take_credit(number(task)?, credit.parse()?, Loss::Some);
             }
             ("retire", [task, credit]) => {
-                return self.take_credit(number(task)?, credit.parse()?, true);
+                return self.take_credit(number(task)?, credit.parse()?, Loss::HasEnded);
+            }
+            ("forfeit", [task, credit]) => {
+                return self.take_credit(number(task)?, credit.parse()?, Loss::WaitsOn);
             }
             ("away", [task, "cpus"]) => self.go_on_away(number(task)?)?,
             ("paid", [task, used]) => self.run_paid(number(task)?, used.parse()?)?,
@@ -300,20 +313,17 @@ impl Replay {
         Ok(())
     }
 
-    /// The task's credit is taken from it, all of it if it has ended.
-    fn take_credit(
-        &mut self,
-        task: u32,
-        credit_ns: Nanos,
-        has_ended: bool,
-    ) -> Result<Option<String>> {
-        let any = [State::Blocked, State::Waiting, State::Running];
-        let known = self.task(task, if has_ended { &any[..1] } else { &any })?;
-        known.new = false;
-        let core_ns = if has_ended {
-            self.policy.retire(TaskId(task), self.now_ns)
-        } else {
-            self.policy.take_credit(TaskId(task), credit_ns)
+    fn take_credit(&mut self, task: u32, credit_ns: Nanos, loss: Loss) -> Result<Option<String>> {
+        let states: &[State] = match loss {
+            Loss::Some => &[State::Blocked, State::Waiting, State::Running],
+            Loss::HasEnded => &[State::Blocked],
+            Loss::WaitsOn => &[State::Waiting],
+        };
+        self.task(task, states)?.new = false;
+        let core_ns = match loss {
+            Loss::Some => self.policy.take_credit(TaskId(task), credit_ns),
+            Loss::HasEnded => self.policy.retire(TaskId(task), self.now_ns),
+            Loss::WaitsOn => self.policy.forfeit(TaskId(task), self.now_ns),
         };
         Ok((core_ns != credit_ns).then(|| {
             let picks = self.picks;

@@ -302,7 +302,8 @@ impl<P: Policy> Flat<P> {
         self.leaves[task.index()].at != BLOCKED
     }
 
-    /// `task` is about to leave its node: the others there make up for what it received too much, or too little.
+    /// `task` is about to leave its node: the others there make up for what it received too much or too
+    /// little.
     fn leave_node(&mut self, task: TaskId, now_ns: Nanos) {
         let node = self.tree.parent(self.leaf(task));
         let is_heir = |&other: &TaskId| other != task && self.tree.parent(self.leaf(other)) == node;
@@ -426,6 +427,10 @@ impl<P: Policy> Policy for Flat<P> {
 
     fn take_credit(&mut self, task: TaskId, most_ns: Nanos) -> Nanos {
         self.policy.take_credit(task, most_ns)
+    }
+
+    fn forfeit(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
+        self.policy.forfeit(task, now_ns)
     }
 
     fn retire(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {

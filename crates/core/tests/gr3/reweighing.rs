@@ -110,9 +110,9 @@ fn nobody_starves_whose_weight_changes_every_quantum() {
     });
 }
 
-/// A hundred that share a weight, which changes to and fro until the last one comes: he has no turns that others,
-/// who are ahead, let pass. Found at most 3.1 quanta more than the others' mean (22 to 94 where his turns are not
-/// counted).
+/// A hundred that share a weight, which changes to and fro until the last one comes: he has no turns that
+/// others, who are ahead, let pass. Found at most 3.1 quanta more than the others' mean (22 to 94 where his
+/// turns are not counted).
 #[test]
 fn a_newcomer_has_his_own_turns_only() {
     for cpus in [1, 2, 4] {

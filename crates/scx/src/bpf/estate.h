@@ -40,11 +40,6 @@
 
 static void slice_begins(u32 cpu, u64 slice_ns);
 
-static bool keeps_turns(void)
-{
-	return sleepers == SLEEPERS_TURNS;
-}
-
 /* The task that forks, if it lends to a child; else NIL. */
 static __always_inline u32 lender_of(u32 child)
 {

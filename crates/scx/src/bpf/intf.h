@@ -64,6 +64,7 @@ enum event_kind {
 	EVENT_ENDOW,		/* value: ns that it may use before the policy serves it */
 	EVENT_TAKE,		/* value: ns of its credit that were taken from it */
 	EVENT_RETIRE,		/* it has ended; value: ns of its credit that it leaves */
+	EVENT_FORFEIT,		/* it waits for its turn; value: ns of credit, all that it had, that it lost */
 	EVENT_CPUS,		/* cpus came or went; value: how many there are; no task is known */
 };
 

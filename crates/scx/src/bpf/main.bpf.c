@@ -38,6 +38,7 @@
 #include "slots.h"
 #include "hotplug.h"
 #include "estate.h"
+#include "burst.h"
 #include "news.h"
 #include "permission.h"
 #include "slice.h"

@@ -140,6 +140,11 @@ static bool crowd_is_awaited(void);
 u32 tell_news(u32 sleeper);
 static void turns_left(u32 id);
 static void turns_joined(u32 id);
+static void turns_gained(u32 id, u64 ns);
+static void turns_spent(u32 id, u64 ns);
+static bool may_burst(u32 id);
+static void end_bursts(void);
+global_fn u32 forfeit(u32 id);
 
 /* Each object has one of the two rules: the kernel need not verify the other. */
 static bool corrects_turns(void)
@@ -149,6 +154,12 @@ static bool corrects_turns(void)
 #else
 	return sleepers == SLEEPERS_CORRECTED;
 #endif
+}
+
+/* Tasks use their turns when they wake, and nothing is corrected. */
+static bool keeps_turns(void)
+{
+	return sleepers == SLEEPERS_TURNS;
 }
 
 static bool uses_turns(void)

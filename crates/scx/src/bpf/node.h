@@ -67,6 +67,8 @@ struct group_node {
 	s64 estate_ns;
 	/* What the estates in it owe; of a child of the root, and the root. */
 	s64 owed_ns;
+	/* Of a child of the root: what tasks in it used of their credit less what they were paid (burst.h). */
+	u64 burst_ns, forgiven_at_ns;
 	/* The child of the root that it is or is in; of the root, itself. */
 	u32 top;
 	/* All below are worth a cpu each. */

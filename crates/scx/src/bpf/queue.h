@@ -117,6 +117,8 @@ global_fn u32 join(u32 id)
 	age_append(slot, id);
 	record(EVENT_WAKE, id, 0, 0, 0);
 	turns_wake(id);
+	if (turns_is_ready(id) && !may_burst(id))
+		forfeit(id);
 	return 0;
 }
 
@@ -212,9 +214,12 @@ static __always_inline void start(struct slot __arena *slot, u32 id, u32 cpu)
  */
 global_fn u32 pick(u32 cpu, u32 debtors_too)
 {
-	u32 seat = seat_of(cpu), id = turns_pick(seat);
+	u32 seat = seat_of(cpu), id;
 	struct slot __arena *slot;
 
+	if (TURNS->ready.first != NIL && !may_burst(TURNS->ready.first))
+		end_bursts();
+	id = turns_pick(seat);
 	record(EVENT_PICK, id, seat, 0, 0);
 	shared->stats.picks++;
 	if (id == NIL) {

@@ -31,7 +31,8 @@
  *   cpu 1 picks                      h runs between its turns
  *
  * What tasks that end leave and new ones begin with is the includer's affair (estate.h): turns_endow,
- * turns_take and turns_retire move credit, and make none.
+ * turns_take and turns_retire move credit, and make none. So is what many that wake may use together
+ * (burst.h): `turns_gained(id, ns)` and `turns_spent(id, ns)` tell of a task's credit, turns_forfeit ends it.
  *
  * Known limits: a cpu with nobody waiting gives turns to all that sleep with room in their credit
  * before it idles: for thousands of tasks that have just gone to sleep a millisecond or more. Whom to
@@ -126,11 +127,12 @@ turns_fn void turns_unready(u32 id)
 
 /* --- payments -------------------------------------------------------------------------------- */
 
-turns_fn void turns_give(struct turn __arena *turn, u64 pay_ns)
+turns_fn void turns_give(struct turn __arena *turn, u32 id, u64 pay_ns)
 {
 	u64 credit_ns = turn->credit_ns + pay_ns, cap_ns = turns_cap_ns();
 
 	turn->credit_ns = credit_ns < cap_ns ? credit_ns : cap_ns;
+	turns_gained(id, pay_ns);
 }
 
 /*
@@ -196,7 +198,7 @@ turns_fn void turns_end(struct turn __arena *turn, u32 id)
 	turn->turn_ns = 0;
 	turn_cpu(turn->cpu)->held = NIL;
 	if (POLICY_PAYS_WHOLE) {
-		turns_give(turn, left_ns);
+		turns_give(turn, id, left_ns);
 		left_ns = 0;
 	}
 	policy_charge(id, quantum_ns() - left_ns);
@@ -210,6 +212,7 @@ turns_fn void turns_consume(struct turn __arena *turn, u32 id)
 
 	TURNS->consumed++;
 	turn->credit_ns += pay_ns;
+	turns_gained(id, pay_ns);
 	policy_charge(id, POLICY_PAYS_WHOLE ? quantum_ns() : pay_ns);
 	if (!turns_has_room(turn)) {
 		turns_leave(turn, id);
@@ -333,6 +336,7 @@ turns_fn u32 turns_start_on_credit(u32 cpu, u32 id)
 	turns_unready(id);
 	turn->run_ns = turn->credit_ns < share_ns ? turn->credit_ns : share_ns;
 	turn->credit_ns -= turn->run_ns;
+	turns_spent(id, turn->run_ns);
 	turn->state = TURN_ON_CREDIT;
 	turn->cpu = cpu;
 	turn_cpu(cpu)->running = id;
@@ -614,7 +618,7 @@ turns_fn void turns_charge_credit(struct turn __arena *turn, u32 id, u64 used_ns
 	u64 left_ns = used_ns < turn->run_ns ? turn->run_ns - used_ns : 0;
 
 	if (turn->state == TURN_ON_CREDIT)
-		turns_give(turn, left_ns);
+		turns_give(turn, id, left_ns);
 	turn->state = TURN_WAITING;
 	if (turns_is_out(turn) && turns_has_room(turn) && !turns_is_ahead(turn)) {
 		turns_join(turn, id);
@@ -670,7 +674,7 @@ turns_fn void turns_endow(u32 id, u64 advance_ns)
 	struct turn __arena *turn = TURN(id);
 
 	policy_assert(turn->state == TURN_ASLEEP && turn->place == TURN_OUT);
-	turns_give(turn, advance_ns);
+	turns_give(turn, id, advance_ns);
 	turn->place = TURN_ADVANCED;
 }
 
@@ -682,6 +686,22 @@ turns_fn u64 turns_take(u32 id, u64 most_ns)
 
 	turn->credit_ns -= taken_ns;
 	return taken_ns;
+}
+
+/* A task, which waits, loses its credit, and waits for its turn: how much it had. */
+turns_fn u64 turns_forfeit(u32 id)
+{
+	struct turn __arena *turn = TURN(id);
+
+	if (turn->state == TURN_READY) {
+		turns_unready(id);
+		turn->state = TURN_WAITING;
+	}
+	if (turns_is_out(turn)) {
+		turns_join(turn, id);
+		turns_joined(id);
+	}
+	return turns_take(id, turn->credit_ns);
 }
 
 /* A task, which sleeps, ends: the policy serves it no longer. What it was paid and has not used. */
