@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the tasks of a cgroup that wake at once may use together of what they were paid while they slept, where
- * turns are kept (turns.h).
+ * What the tasks of a cgroup that wake at once may use together of what they were paid while they slept,
+ * where turns are kept (turns.h).
  *
  * A task that sleeps keeps some quanta, and a hundred of them that wake at once would keep everybody else
  * waiting for as many each, whatever their cgroup weighs. So a child of the root has a burst: what the tasks
- * in it used on credit less what they were paid since, at least 0. Where that is at its most, who would run on
- * credit forfeits his, and waits for his turn.
+ * in it used on credit less what they were paid since, at least 0. Where that is at its most, who would run
+ * on credit forfeits his, and waits for his turn.
  *
  * A hundred tasks with 15 ms each wake, quanta of 5 ms:
  *
@@ -17,8 +17,8 @@
  * So over any time the tasks below a child of the root receive together at most what the policy charged them
  * for, BURST_QUANTA, a sixteenth of a cpu, and a run for each cpu: not some quanta for each of them.
  *
- * Known limits: in the root, and with `--groups off`, each task is for itself. Children of a child of the root
- * have one burst.
+ * Known limits: in the root, and with `--groups off`, each task is for itself. Children of a child of the
+ * root have one burst.
  */
 #ifndef PRORATA_BURST_H
 #define PRORATA_BURST_H
