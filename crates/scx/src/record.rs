@@ -21,7 +21,7 @@
 //! | `T endow TASK NS` | it was just added, and may use so much before the policy serves it |
 //! | `T take TASK NS` | so much of its credit was taken from it |
 //! | `T retire TASK NS` | it has ended, and leaves so much credit |
-//! | `T forfeit TASK NS` | it waits, lost so much credit, all that it had, and waits for its turn |
+//! | `T forfeit TASK NS` | it waits, loses so much credit, which is all, and waits for its turn |
 //! | `T pick CPU TASK` | a cpu's decision; `-` for none |
 //! | `T interrupt CPU` | the cpu is to stop what it runs, for a task that woke; `-` for none |
 //! | `T charge TASK CHARGED_NS USED_NS` | the end of a run: what the policy was told, and really |

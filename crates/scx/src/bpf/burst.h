@@ -27,7 +27,7 @@
 #define BURST_QUANTA 16
 #endif
 /* Such a part of the time that passes is forgiven: what it lets them use was paid, if long ago. */
-#define BURST_PART 16
+#define FORGIVEN_PART 16
 /* So many forfeit theirs before a pick; the next one runs. */
 #define BURST_LOOKS 16
 
@@ -62,7 +62,7 @@ static bool may_burst(u32 id)
 
 	if (top == GROUP_ROOT)
 		return true;
-	forgiven_ns = (shared->now_ns - NODE(top)->forgiven_at_ns) / BURST_PART;
+	forgiven_ns = (shared->now_ns - NODE(top)->forgiven_at_ns) / FORGIVEN_PART;
 	NODE(top)->forgiven_at_ns = shared->now_ns;
 	NODE(top)->burst_ns -= forgiven_ns < NODE(top)->burst_ns ? forgiven_ns : NODE(top)->burst_ns;
 	return NODE(top)->burst_ns < BURST_QUANTA * quantum;

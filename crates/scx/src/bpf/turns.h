@@ -129,9 +129,11 @@ turns_fn void turns_unready(u32 id)
 
 turns_fn void turns_give(struct turn __arena *turn, u32 id, u64 pay_ns)
 {
-	u64 credit_ns = turn->credit_ns + pay_ns, cap_ns = turns_cap_ns();
+	u64 room_ns = turns_cap_ns() - turn->credit_ns;
 
-	turn->credit_ns = credit_ns < cap_ns ? credit_ns : cap_ns;
+	if (pay_ns > room_ns)
+		pay_ns = room_ns;
+	turn->credit_ns += pay_ns;
 	turns_gained(id, pay_ns);
 }
 
