@@ -27,6 +27,7 @@
 #include "random.h"
 /* So that few tasks come to the end of it. */
 #define BURST_QUANTA 1
+#define BURST_QUANTA_OF_CPU 0
 #include "../src/bpf/main.bpf.c"
 #undef const
 

@@ -15,7 +15,7 @@
  *   one sleeps, and the policy picks it          the burst is 75 ms: when it wakes, it runs at once
  *
  * So over any time the tasks below a child of the root receive together at most what the policy charged them
- * for, BURST_QUANTA, a sixteenth of a cpu, and a run for each cpu: not some quanta for each of them.
+ * for, that most once and again in each 256 quanta, and a run for each cpu: not some quanta for each of them.
  *
  * Known limits: in the root, and with `--groups off`, each task is for itself. Children of a child of the
  * root have one burst.
@@ -23,11 +23,13 @@
 #ifndef PRORATA_BURST_H
 #define PRORATA_BURST_H
 
+/* So much, or so much for each cpu, if that is more. */
 #ifndef BURST_QUANTA
 #define BURST_QUANTA 16
+#define BURST_QUANTA_OF_CPU 4
 #endif
-/* Such a part of the time that passes is forgiven: what it lets them use was paid, if long ago. */
-#define FORGIVEN_PART 16
+/* As much is forgiven in so many quanta: what it lets them use was paid, if long ago. */
+#define FORGIVEN_IN_QUANTA 256
 /* So many forfeit theirs before a pick; the next one runs. */
 #define BURST_LOOKS 16
 
@@ -58,14 +60,16 @@ static void turns_gained(u32 id, u64 ns)
 static bool may_burst(u32 id)
 {
 	u32 top = keeps_turns() ? top_of(id) : GROUP_ROOT;
-	u64 forgiven_ns;
+	u64 most = BURST_QUANTA_OF_CPU * TURNS->cpus, forgiven_ns;
 
 	if (top == GROUP_ROOT)
 		return true;
-	forgiven_ns = (shared->now_ns - NODE(top)->forgiven_at_ns) / FORGIVEN_PART;
+	if (most < BURST_QUANTA)
+		most = BURST_QUANTA;
+	forgiven_ns = (shared->now_ns - NODE(top)->forgiven_at_ns) * most / FORGIVEN_IN_QUANTA;
 	NODE(top)->forgiven_at_ns = shared->now_ns;
 	NODE(top)->burst_ns -= forgiven_ns < NODE(top)->burst_ns ? forgiven_ns : NODE(top)->burst_ns;
-	return NODE(top)->burst_ns < BURST_QUANTA * quantum;
+	return NODE(top)->burst_ns < most * quantum;
 }
 
 /* A task that is ready waits for its turn. */
