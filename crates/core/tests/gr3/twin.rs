@@ -204,7 +204,7 @@ impl Twin {
                 continue;
             }
             if self.tasks[chosen].moved && !stays {
-                if !again && passed != Some(chosen) && self.waited(chosen) < 0 {
+                if !again && passed != Some(chosen) && self.waited(chosen) < -(PARTS / 2) {
                     self.groups[self.at].current = place;
                     passed = passed.or(Some(chosen));
                     continue;

@@ -77,10 +77,10 @@
 //!   goes it stays as far behind or ahead as it was (`reweigh.rs`). From its first change on, until it
 //!   leaves the queue or the cap moves it, its turns are counted: who enters a group and has waited for a
 //!   round is next, who is still behind by a round after his turn has another one (up to 16), who is ahead
-//!   lets his pass (and who has it instead is counted from then on: he would else have all that the others
-//!   let pass), and the groups' work follows, also when he leaves. Until that is in order again the group
-//!   of least V/Φ is next. On one cpu, whatever changes, everybody was within 8 quanta of the ideal
-//!   (`tests/gr3/reweighing.rs`). On several everybody was within 14 where nobody is worth a cpu and weights
+//!   by half a round lets his pass (and who has it instead is counted from then on: he would else have all
+//!   that the others let pass), and the groups' work follows, also when he leaves. Until that is in order
+//!   again the group of least V/Φ is next. On one cpu, whatever changes, everybody was within 8 quanta of the
+//!   ideal (`tests/gr3/reweighing.rs`). On several everybody was within 14 where nobody is worth a cpu and weights
 //!   change at most every 7 quanta; oftener, nobody starved. The price: a decision for such a task takes the
 //!   slow path, and may look at the others of its ring that are ahead; after a change decisions cost O(g)
 //!   until work is in order.

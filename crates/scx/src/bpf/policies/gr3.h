@@ -1202,12 +1202,12 @@ static __always_inline void make_ready(u32 id)
 /* --- picking ------------------------------------------------------------------------------- */
 
 /*
- * The turn of a task has come that has moved. False if it is ahead of its group and lets it pass; if all
- * are, the first takes it.
+ * The turn of a task has come that has moved. False if it is ahead of its group by half a round and lets it
+ * pass; if all are, the first takes it. (Where tasks came one after the other all are ahead by a little.)
  */
 static __always_inline bool take_turn(u32 id)
 {
-	if (id != STATE->passed && waited(id) < 0) {
+	if (id != STATE->passed && waited(id) < -(s64)ROUND / 2) {
 		if (STATE->passed == NIL)
 			STATE->passed = id;
 		return false;
