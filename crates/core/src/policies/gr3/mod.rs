@@ -80,10 +80,10 @@
 //!   by half a round lets his pass (and who has it instead is counted from then on: he would else have all
 //!   that the others let pass), and the groups' work follows, also when he leaves. Until that is in order
 //!   again the group of least V/Φ is next. On one cpu, whatever changes, everybody was within 8 quanta of the
-//!   ideal (`tests/gr3/reweighing.rs`). On several everybody was within 14 where nobody is worth a cpu and weights
-//!   change at most every 7 quanta; oftener, nobody starved. The price: a decision for such a task takes the
-//!   slow path, and may look at the others of its ring that are ahead; after a change decisions cost O(g)
-//!   until work is in order.
+//!   ideal (`tests/gr3/reweighing.rs`). On several everybody was within 14 where nobody is worth a cpu and
+//!   weights change at most every 7 quanta; oftener, nobody starved. The price: a decision for such a task
+//!   takes the slow path, and may look at the others of its ring that are ahead; after a change decisions
+//!   cost O(g) until work is in order.
 //! * A group is not charged for the last turn of a task that leaves right after it, if it has not counted the
 //!   task while it waited for its first: else (an arrival that was counted at once) it has had that round.
 //! * A `pick` on P cpus that made 1024·P choices takes any task that no cpu runs, as when nobody competes.

@@ -220,9 +220,9 @@ impl Gr3 {
         has
     }
 
-    /// The turn of `task`, which has moved, has come in its ring. Returns false if it is ahead of its group by
-    /// half a round and lets it pass, unless it `must` take it. (Where tasks came one after the other all are
-    /// ahead by a little: each would be looked at before every turn.)
+    /// The turn of `task`, which has moved, has come in its ring. Returns false if it is ahead of its group
+    /// by half a round and lets it pass, unless it `must` take it. (Where tasks came one after the other all
+    /// are ahead by a little: each would be looked at before every turn.)
     pub(super) fn take_turn(&mut self, task: TaskId, order: u32, must: bool) -> bool {
         let since = self.tasks[task.index()].since;
         let takes = must || self.time_of(order).since(since) >= -(Time::ROUND / 2);
