@@ -24,15 +24,15 @@
 //!
 //! | policy | a task, 1 to 16 cpus | a node, 1 to 16 cpus |
 //! |---|---|---|
-//! | gr3 | −7.4..2.7 | −6.2..12.2 |
+//! | gr3 | −7.4..2.7 | −5.8..10.8 |
 //! | mfq | −5.7..4.2 | −6.6..9.8 |
 //! | dfs-fa | −2.3..2.1 | −5.6..7.9 |
 //!
-//! Where tasks also block, come, go and move, in 99 of 100 trees a node is within 12.8 quanta on one cpu and
-//! 24.9 on 4 under gr3 (16.0 and 30.9 at worst), 8.6 and 13.1 under mfq. As their papers have them the 99 %
+//! Where tasks also block, come, go and move, in 99 of 100 trees a node is within 13.4 quanta on one cpu and
+//! 22.5 on 4 under gr3 (15.1 and 29.5 at worst), 8.6 and 13.1 under mfq. As their papers have them the 99 %
 //! in 60 trees were 27.0 and 54.5, 17.7 and 9.9. So far it gets because what tasks are ahead or behind when
 //! they go to sleep, or when a node moves, stays with the node for good: a policy makes up for it over all
-//! tasks. (Without naps and moves gr3's nodes are within 8.5 and 11.8 in all of 150 trees.) What a task that
+//! tasks. (Without naps and moves gr3's nodes were within 8.5 and 11.8 in all of 150 trees.) What a task that
 //! moves is ahead or behind is left to those who stay ([`Policy::bequeath`]).
 //!
 //! # Accuracy
