@@ -457,7 +457,7 @@ impl Twin {
             let next = group.ring[group.current];
             self.count_in(next);
             if self.tasks[next].moved {
-                if self.waited(next) < 0 {
+                if self.waited(next) < -(PARTS / 2) {
                     return;
                 }
                 self.tasks[next].since += PARTS;

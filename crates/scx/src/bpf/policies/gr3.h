@@ -483,6 +483,15 @@ static __always_inline s64 waited(u32 id)
 	return time_of(group_of(TASK(id))) - TASK(id)->since;
 }
 
+/*
+ * True if a task, which has moved, is ahead of its group by half a round. (Where tasks came one after the
+ * other all are by a little.)
+ */
+static __always_inline bool is_far_ahead(u32 id)
+{
+	return waited(id) < -(s64)ROUND / 2;
+}
+
 /* number * by / of, towards 0 */
 policy_fn s64 times(s64 number, u64 by, u64 of)
 {
@@ -1106,7 +1115,7 @@ static __always_inline void pass_turn(u32 id, u32 order)
 	if (group->current == id && next != id) {
 		make_current(group, next);
 		if (TASK(next)->moved) {
-			if (waited(next) < 0)
+			if (is_far_ahead(next))
 				return;
 			TASK(next)->since += ROUND;
 			TASK(next)->extra_turns = 0;
@@ -1202,12 +1211,12 @@ static __always_inline void make_ready(u32 id)
 /* --- picking ------------------------------------------------------------------------------- */
 
 /*
- * The turn of a task has come that has moved. False if it is ahead of its group by half a round and lets it
- * pass; if all are, the first takes it. (Where tasks came one after the other all are ahead by a little.)
+ * The turn of a task has come that has moved. False if it is far ahead of its group and lets it pass; if all
+ * are, the first takes it.
  */
 static __always_inline bool take_turn(u32 id)
 {
-	if (id != STATE->passed && waited(id) < -(s64)ROUND / 2) {
+	if (id != STATE->passed && is_far_ahead(id)) {
 		if (STATE->passed == NIL)
 			STATE->passed = id;
 		return false;
