@@ -336,13 +336,11 @@ impl<P: Policy> Corrected<P> {
     /// Its service until now less what the ideal gave it.
     fn error_ns(&self, task: TaskId, now_ns: Nanos) -> i64 {
         let ideal = self.ideal.as_ref().expect("errors are compared once they are kept");
-        match self.tasks[task.index()].cpu as usize {
-            cpu if cpu < self.cpus.len() => {
-                let run_ns = now_ns - self.cpus[cpu].since_ns;
-                ideal.error_ns(task) + run_ns.cast_signed()
-            }
-            _ => ideal.error_ns(task),
+        let (charged_ns, cpu) = (ideal.error_ns(task), self.tasks[task.index()].cpu);
+        if cpu == NIL {
+            return charged_ns;
         }
+        charged_ns + (now_ns - self.cpus[cpu as usize].since_ns).cast_signed()
     }
 
     /// `task`, which waits, will run early, after those that do already.

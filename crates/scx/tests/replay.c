@@ -105,12 +105,15 @@ static void print(u32 number, u64 run_ns)
 /* Of turns that tasks keep only. */
 static void move_credit(char verb, u32 task, u64 ns)
 {
-	switch (verb) {
-	case 'e': turns_endow(task, ns); break;
-	case 'd': print((u32)turns_take(task, ns), 0); break;
-	case 'q': print((u32)turns_retire(task), 0); break;
-	case 'f': print((u32)turns_forfeit(task), 0); break;
+	u64 taken_ns;
+
+	if (verb == 'e') {
+		turns_endow(task, ns);
+		return;
 	}
+	taken_ns = verb == 'd' ? turns_take(task, ns) :
+		   verb == 'q' ? turns_retire(task) : turns_forfeit(task);
+	printf("%" PRIu64 " 0\n", taken_ns);
 }
 
 /* True if the framework would have a cpu pick at once: it has stopped for a task that is ready. */

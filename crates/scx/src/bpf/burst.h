@@ -18,7 +18,7 @@
  * for, that most once and again in each 256 quanta, and a run for each cpu: not some quanta for each of them.
  *
  * Known limits: in the root, and with `--groups off`, each task is for itself. Children of a child of the
- * root have one burst.
+ * root have one burst. Before a pick no more than BURST_LOOKS forfeit theirs; the next one runs all the same.
  */
 #ifndef PRORATA_BURST_H
 #define PRORATA_BURST_H
@@ -30,7 +30,7 @@
 #endif
 /* As much is forgiven in so many quanta: what it lets them use was paid, if long ago. */
 #define FORGIVEN_IN_QUANTA 256
-/* So many forfeit theirs before a pick; the next one runs. */
+/* So many forfeit theirs before a pick. */
 #define BURST_LOOKS 16
 
 /* The child of the root that a task is in; the root if that is none. */

@@ -127,7 +127,8 @@ turns_fn void turns_unready(u32 id)
 
 /* --- payments -------------------------------------------------------------------------------- */
 
-turns_fn void turns_give(struct turn __arena *turn, u32 id, u64 pay_ns)
+/* A task is paid so much, or what there is room for: how much. */
+turns_fn u64 turns_give(struct turn __arena *turn, u32 id, u64 pay_ns)
 {
 	u64 room_ns = turns_cap_ns() - turn->credit_ns;
 
@@ -135,6 +136,7 @@ turns_fn void turns_give(struct turn __arena *turn, u32 id, u64 pay_ns)
 		pay_ns = room_ns;
 	turn->credit_ns += pay_ns;
 	turns_gained(id, pay_ns);
+	return pay_ns;
 }
 
 /*
@@ -209,12 +211,9 @@ turns_fn void turns_end(struct turn __arena *turn, u32 id)
 /* The turn of a task that sleeps adds to its credit. */
 turns_fn void turns_consume(struct turn __arena *turn, u32 id)
 {
-	u64 room_ns = turns_cap_ns() - turn->credit_ns;
-	u64 pay_ns = room_ns < quantum_ns() ? room_ns : quantum_ns();
+	u64 pay_ns = turns_give(turn, id, quantum_ns());
 
 	TURNS->consumed++;
-	turn->credit_ns += pay_ns;
-	turns_gained(id, pay_ns);
 	policy_charge(id, POLICY_PAYS_WHOLE ? quantum_ns() : pay_ns);
 	if (!turns_has_room(turn)) {
 		turns_leave(turn, id);
