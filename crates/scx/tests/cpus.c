@@ -3,11 +3,15 @@
  * scx_prorata's callbacks on a machine whose cpus come and go, with tasks that may not run everywhere.
  *
  *   cpus SLEEPERS CPUS TASKS STEPS SEED
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED bind
  *
  * Each step is random: some time passes, and a cpu looks for something to run, a task wakes, sleeps, ends, is
  * bound to other cpus or has another weight, or a cpu comes or goes. Prints what the policy was told and what
  * it decided, in the words of `scx_prorata --record`. That no task is put where it must not run, and that
  * none waits for long, is looked at here.
+ *
+ * With `bind` somebody binds light tasks to one cpu and another all the time, and it is looked at what two
+ * hogs receive that may run on any.
  *
  * Everything happens in one thread, one callback after the other: how cpus meet between two of them is
  * tests/transit_model.rs's matter.
@@ -603,6 +607,80 @@ static void look_at_cores(void)
 		machine_broken("%u hogs are on %d cores", hogs, __builtin_popcountll(cores));
 }
 
+/* --- weights --------------------------------------------------------------------------------- */
+
+#define HOGS 2
+#define HOGS_NICE -2
+#define BOUND_NICE 10
+/* Of what their weights give them, hogs receive so many hundredths at least. */
+#define HOGS_LEAST 97
+
+static u32 weight_of(struct machine_task *task)
+{
+	return nice_weight(&task->p);
+}
+
+static void begin_with_nice(struct machine_task *task, s32 nice)
+{
+	task->p.static_prio = PRIO_OF_NICE_MIN + 20 + nice;
+	act_on(task->p.cpu);
+	prorata_set_weight(&task->p, 0);
+	wake(task);
+}
+
+/* Half of the light tasks are bound to one cpu, so often. */
+#define HERD_QUANTA 20
+
+static void bind_herd(void)
+{
+	u64 mask = 1ULL << below(machine.cpus);
+	u32 i;
+
+	for (i = HOGS; i < machine.tasks; i++) {
+		if (below(2))
+			set_mask(&machine.task[i], mask);
+	}
+}
+
+static void bind_anew(u64 quanta)
+{
+	u64 i;
+
+	for (i = 0; i < quanta * machine.cpus; i++) {
+		u32 cpu = i % machine.cpus;
+
+		machine.now_ns += quantum / machine.cpus;
+		if (!cpu && !below(HERD_QUANTA))
+			bind_herd();
+		schedule(cpu, false);
+		follow_kicks();
+	}
+}
+
+static void look_at_weights(u64 quanta)
+{
+	u64 begin_ns = machine.now_ns, hogs_weight = 0, all_weight = 0, hogs_ns = 0, due_ns, i;
+
+	for (i = 0; i < machine.tasks; i++)
+		begin_with_nice(&machine.task[i], i < HOGS ? HOGS_NICE : BOUND_NICE);
+	bind_anew(quanta);
+	for (i = 0; i < machine.tasks; i++) {
+		struct machine_task *task = &machine.task[i];
+
+		if (task->place == CURRENT)
+			run_until_now(task);
+		all_weight += weight_of(task);
+		if (i < HOGS) {
+			hogs_weight += weight_of(task);
+			hogs_ns += task->p.se.sum_exec_runtime;
+		}
+	}
+	due_ns = (machine.now_ns - begin_ns) * machine.cpus * hogs_weight / all_weight;
+	fprintf(stderr, "hogs received %.3f of their due\n", (double)hogs_ns / due_ns);
+	if (hogs_ns * 100 < due_ns * HOGS_LEAST)
+		machine_broken("that is too little");
+}
+
 /* --- what the policy saw --------------------------------------------------------------------- */
 
 static void print_number(const char *verb, u64 now_ns, u32 number)
@@ -657,7 +735,7 @@ int main(int count, char **arguments)
 {
 	u64 i, steps;
 
-	if (count != 6)
+	if (count != 6 && count != 7)
 		return 2;
 	sleepers = atoi(arguments[1]);
 	machine.cpus = cpus_end = cpus_possible = atoi(arguments[2]);
@@ -671,13 +749,18 @@ int main(int count, char **arguments)
 	recording = true;
 	/* GDQ's. */
 	policy_options[0] = policy_options[1] = 1;
-	rescue_ns = RESCUE_NS;
+	rescue_ns = count == 7 ? LONGEST_WAIT_NS : RESCUE_NS;
 	if (prorata_init())
 		machine_broken("the scheduler cannot begin");
 	if (machine.random & 2)
 		make_cgroup();
 	for (i = 0; i < machine.tasks; i++)
 		begin_task(&machine.task[i]);
+	if (count == 7) {
+		recording = false;
+		look_at_weights(steps);
+		return 0;
+	}
 	for (i = 0; i < steps; i++)
 		step();
 	look_at_cores();

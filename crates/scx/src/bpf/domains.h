@@ -72,7 +72,7 @@ static __always_inline bool stays_away(const struct slot __arena *slot, u32 id, 
 static __always_inline bool is_near(const struct slot __arena *slot, u32 cpu)
 {
 	return domains == 1 || slot->bound.mask || slot->domain == domain_of(cpu) ||
-	       shared->now_ns - slot->paid_at_ns > FAR_QUANTA * quantum;
+	       shared->now_ns > slot->paid_at_ns + FAR_QUANTA * quantum;
 }
 
 #endif

@@ -14,7 +14,8 @@
  * task counts for more than its cpus can give (bound.h), tasks are not paid more than these run, but for
  * what the policy is off by, and what changes. A task that was paid enough leaves the policy's queue until
  * it has run some. Where masks change all the time all of them come to that: so what is enough goes by
- * weight, and with it what they run then.
+ * weight, and with it what they run then. Who is due less than one turn in that time may have one, too; that
+ * is due as long after the one before as its weight says, and waits for those that are due earlier.
  *
  * Seats. Policies keep a task for the cpu that ran it until that asks again, and a cpu that runs paid
  * turns does not ask. So what the policy takes for a cpu is a seat: when a cpu picks a task that it must
@@ -37,10 +38,12 @@
 #ifndef PRORATA_PAID_H
 #define PRORATA_PAID_H
 
-/* Enough is this many quanta for a task that is due a cpu, such a part of it for others, … */
+/* Enough is this many quanta for a task that is due a cpu, such a part of it, nearly, for others, … */
 #define PAID_QUANTA 15
 /* … but no less than this. */
 #define PAID_QUANTA_LEAST 1
+/* For whom that is too much, turns are due no further apart than this. */
+#define PAID_APART_QUANTA 512
 #define PAID_LOOKS 256
 /* Seats of idle cpus that a decision sees to. */
 #define IDLE_SEATS 64
@@ -183,7 +186,26 @@ static bool is_paid_enough(const struct slot __arena *slot)
 	if (domains > 1 && !slot->bound.mask && slot->paid_ns <= quantum)
 		return false;
 	return slot->paid_ns >= PAID_QUANTA_LEAST * quantum &&
-	       slot->paid_ns >= due_within(slot, PAID_QUANTA * quantum);
+	       slot->paid_ns + quantum / 2 >= due_within(slot, PAID_QUANTA * quantum);
+}
+
+/*
+ * When the turn is due that a task, which had none left, is paid: of who is due less than one in PAID_QUANTA,
+ * as long after the one before. Else light tasks, who may have one each, had the more the more they are.
+ */
+static __always_inline u64 paid_at(const struct slot __arena *slot)
+{
+	u64 now = shared->now_ns, apart_ns = PAID_APART_QUANTA * quantum, due_ns, at;
+
+	due_ns = due_within(slot, apart_ns) / PAID_APART_QUANTA;
+	if (due_ns * PAID_QUANTA >= quantum)
+		return now;
+	if (due_ns * PAID_APART_QUANTA > quantum)
+		apart_ns = quantum * quantum / due_ns;
+	at = slot->paid_last_ns + apart_ns;
+	if (at < now)
+		return now;
+	return at < now + apart_ns ? at : now + apart_ns;
 }
 
 /* When the next of a task's turns was paid, as the one before begins: as if they had been evenly. */
@@ -204,9 +226,10 @@ static __always_inline void pay(u32 cpu, u32 id)
 	shared->stats.confined++;
 	slot->owed_ns -= slot->run_ns;
 	slot->paid_ns += slot->run_ns;
-	slot->paid_last_ns = shared->now_ns;
 	if (!was_paid)
-		slot->paid_at_ns = shared->now_ns;
+		slot->paid_last_ns = slot->paid_at_ns = paid_at(slot);
+	else if (slot->paid_last_ns < shared->now_ns)
+		slot->paid_last_ns = shared->now_ns;
 	charge(id, cpu, slot->run_ns, 0);
 	pay_debt(slot);
 	if (slot->state == TASK_WAITING && !was_paid && slot->paid_ns)
