@@ -585,10 +585,14 @@ impl<P: Policy> Policy for Corrected<P> {
     }
 
     fn remove(&mut self, task: TaskId, now_ns: Nanos) {
-        if self.tasks[task.index()].at != NIL {
+        // Whom what the task leaves lets the ideal catch up with is seen at the next call, as in the kernel.
+        let ideal = if self.tasks[task.index()].at == NIL {
+            self.ideal_at(now_ns)
+        } else {
             self.withdraw(task, now_ns);
-        }
-        if let Some(ideal) = self.ideal_at(now_ns) {
+            self.ideal.as_mut()
+        };
+        if let Some(ideal) = ideal {
             ideal.remove(task);
         }
         self.tasks[task.index()] = Task::UNKNOWN;
