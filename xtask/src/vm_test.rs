@@ -268,7 +268,7 @@ fn storms() -> String {
         "xtask guest groups --seconds 4 --error {STORM_ERROR} --case '100x1, 100 forks' \
          --under scx_prorata --under 'scx_prorata --policy wfq'
 xtask guest groups --seconds 10 --error {STORM_ERROR} --case '100x1, 100 forks' \
-    --under 'scx_prorata --policy vtrr'
+    --under 'scx_prorata --policy vtrr:sleepers=turns'
 xtask guest groups --seconds 2 --case '100x1, 100 forks' \
     --under 'scx_prorata --policy dfs-fa --record /tmp/recording'
 prorata verify /tmp/recording
@@ -281,7 +281,7 @@ grep -q ' retire ' /tmp/recording"
 fn corrected() -> String {
     format!(
         "xtask guest groups --seconds 2 --error {GROUP_ERROR} --case '100x1, 100 forks' \
-         --under 'scx_prorata --policy gr3:sleepers=corrected'
+         --under 'scx_prorata --policy gr3:sleepers=corrected' --under 'scx_prorata --policy vtrr'
 xtask guest groups --seconds 1 --case '200x3' \
     --under 'scx_prorata --policy gr3:sleepers=corrected --record /tmp/recording'
 prorata verify /tmp/recording"

@@ -221,9 +221,9 @@ fn choices(name: &str) -> &'static [Choice] {
     WITH_OPTIONS.iter().find(|(with, _)| *with == name).map_or(&[], |with| with.1)
 }
 
-/// Policies whose shares under turns that are kept are several percents off where tasks that sleep come
-/// together with weights far apart.
-const CORRECTED: [&str; 1] = ["gdq"];
+/// Policies whose shares under turns that are kept are far off where tasks that sleep come together with
+/// weights far apart (gdq), or where weights change again and again (vtrr).
+const CORRECTED: [&str; 2] = ["gdq", "vtrr"];
 
 /// What becomes of tasks that sleep unless the user says otherwise.
 fn default_sleepers(name: &str) -> Sleepers {
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(parse("gr3").unwrap().to_string(), "gr3:sleepers=turns");
         let apart = parse("gdq-distributed:t=7").unwrap().to_string();
         assert_eq!(apart, "gdq-distributed:sleepers=paper,t=7,delta=4");
-        for spec in ["gr3:sleepers=paper", "vtrr:sleepers=corrected"] {
+        for spec in ["gr3:sleepers=paper", "vtrr:sleepers=turns"] {
             assert_eq!(parse(spec).unwrap().to_string(), spec);
         }
         for wrong in [
