@@ -48,18 +48,17 @@ fn some_cpus(random: &mut Random) -> usize {
 struct Size {
     cpus: usize,
     tasks: usize,
-    quantum_ns: u64,
     /// In so many calls cpus come or go once.
     steady: usize,
 }
 
 impl Size {
     fn new(cpus: usize, tasks: usize) -> Size {
-        Size { cpus, tasks, quantum_ns: QUANTUM_NS, steady: STEADY }
+        Size { cpus, tasks, steady: STEADY }
     }
 
     fn build(self, name: &str, sleepers: Sleepers) -> Box<dyn Policy + Send> {
-        let setup = Setup { sleepers, ..Setup::new(self.cpus, self.quantum_ns) };
+        let setup = Setup { sleepers, ..Setup::new(self.cpus, QUANTUM_NS) };
         central::build(name, &setup).expect("a policy")
     }
 }
@@ -138,7 +137,7 @@ impl Recorder {
             picks: [2, 6, 12, 15][random.below(4)],
             random,
             now_ns: 0,
-            calls: format!("u {sleep}\ni {} {}\n", size.cpus, size.quantum_ns),
+            calls: format!("u {sleep}\ni {} {QUANTUM_NS}\n", size.cpus),
             decisions: Vec::new(),
         }
     }
@@ -170,8 +169,7 @@ impl Recorder {
 
     fn step(&mut self) {
         let is_long = self.random.below(PAUSE) == 0;
-        let quantum_ns = self.size.quantum_ns;
-        self.now_ns += self.random.next() % if is_long { 40 * quantum_ns } else { quantum_ns / 5 };
+        self.now_ns += self.random.next() % if is_long { 40 * QUANTUM_NS } else { QUANTUM_NS / 5 };
         let now_ns = self.now_ns;
         self.call(format_args!("t {now_ns}"));
         if self.random.below(self.size.steady) == 0 {
@@ -224,7 +222,7 @@ impl Recorder {
     /// The task, which was just added, may have credit in advance.
     fn endow(&mut self, index: usize) {
         if self.sleepers == Sleepers::Turns && self.random.below(2) == 0 {
-            let advance_ns = self.size.quantum_ns / 64 * (self.random.next() % 128);
+            let advance_ns = QUANTUM_NS / 64 * (self.random.next() % 128);
             self.call(format_args!("e {index} {advance_ns}"));
             self.policy.endow(task(index), advance_ns);
         }
@@ -235,7 +233,7 @@ impl Recorder {
         if self.sleepers != Sleepers::Turns {
             return;
         }
-        let most_ns = self.size.quantum_ns / 64 * (self.random.next() % 128);
+        let most_ns = QUANTUM_NS / 64 * (self.random.next() % 128);
         let taken_ns = if self.states[index] == State::Blocked && self.random.below(3) == 0 {
             self.call(format_args!("q {index}"));
             self.policy.retire(task(index), self.now_ns)
@@ -258,8 +256,7 @@ impl Recorder {
     /// The task on `cpu`, if there is one, has used this part of its run.
     fn charge(&mut self, cpu: usize, part: u64, of: u64) {
         let Some(task) = self.cpus[cpu].take() else { return };
-        let run_ns = self.policy.slice_ns(TaskId(task)).unwrap_or(self.size.quantum_ns);
-        let used_ns = run_ns / of * part;
+        let used_ns = self.policy.slice_ns(TaskId(task)).unwrap_or(QUANTUM_NS) / of * part;
         self.call(format_args!("c {task} {used_ns}"));
         self.policy.charge(TaskId(task), used_ns, self.now_ns);
         self.states[task as usize] = State::Waiting;
@@ -268,8 +265,7 @@ impl Recorder {
     fn pick(&mut self, cpu: usize) {
         self.call(format_args!("p {cpu}"));
         let picked = self.policy.pick(cpu, self.now_ns);
-        let quantum_ns = self.size.quantum_ns;
-        let run_ns = picked.map(|task| self.policy.slice_ns(task).unwrap_or(quantum_ns));
+        let run_ns = picked.map(|task| self.policy.slice_ns(task).unwrap_or(QUANTUM_NS));
         self.decide(picked.map(TaskId::index), run_ns.unwrap_or(0));
         if let Some(task) = picked {
             self.states[task.index()] = State::Running;
