@@ -10,8 +10,9 @@
  * it decided, in the words of `scx_prorata --record`. That no task is put where it must not run, and that
  * none waits for long, is looked at here.
  *
- * With `bind` somebody binds light tasks, which nap, to one cpu and another all the time; what two hogs that may
- * run on any receive at least of what their weights give them, in any 2000 quanta, is looked at and printed.
+ * With `bind` somebody binds light tasks, which nap, to one cpu and another all the time; what two hogs that
+ * may run on any receive at least of what their weights give them, in any 2000 quanta, is looked at and
+ * printed.
  *
  * Everything happens in one thread, one callback after the other: how cpus meet between two of them is
  * tests/transit_model.rs's matter.

@@ -105,8 +105,8 @@ impl Replay {
     }
 }
 
-/// The least of what their weights give them that two hogs receive in any 2000 quanta, in percent, beside light
-/// tasks that nap, and that somebody binds to one cpu and another all the time.
+/// The least of what their weights give them that two hogs receive in any 2000 quanta, in percent, beside
+/// light tasks that nap, and that somebody binds to one cpu and another all the time.
 fn least_of_hogs(program: &std::path::Path, sleepers: usize, cpus: usize, seed: usize) -> u64 {
     let arguments = [sleepers, cpus, 64, 10_000, seed].map(|number| number.to_string());
     let output = Command::new(program).args(&arguments).arg("bind").output();
@@ -159,8 +159,8 @@ fn vtrr_goes_on_as_cpus_come_and_go() {
     holds("vtrr", "vtrr");
 }
 
-/// The control, and why VTRR has corrected turns unless the user asks for others: where weights change all the
-/// time it passes by who becomes heavier.
+/// The control, and why VTRR has corrected turns unless the user asks for others: where weights change all
+/// the time it passes by who becomes heavier.
 #[test]
 fn vtrr_with_turns_that_are_kept_lets_hogs_wait() {
     let program = compile("vtrr");
