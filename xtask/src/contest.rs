@@ -133,7 +133,7 @@ fn empty_scheduler() -> Result<PathBuf> {
     build.current_dir(shell::workspace()).args(["build", "--quiet", "--release"]);
     build.args(["--workspace", "--example", "scx_empty"]);
     shell::run(&mut build).context("the empty scheduler does not build")?;
-    Ok(vm::target_dir().join("release/examples/scx_empty"))
+    Ok(shell::target_dir().join("release/examples/scx_empty"))
 }
 
 /// Built once; none where it does not build.

@@ -120,10 +120,7 @@ impl Program {
     /// Goes on with `target` for so long, and notes it.
     fn feed(&self, target: &str, seconds: u64) -> Result<()> {
         let first = Ledger::read()?.executions(target);
-        let directory = shell::workspace().join("target");
-        // Cargo's may be elsewhere.
-        std::fs::create_dir_all(&directory)?;
-        let next = directory.join(format!("fuzz-{target}"));
+        let next = shell::target_dir().join(format!("fuzz-{target}"));
         let mut run = self.campaign(target);
         run.env("PRORATA_SECONDS", seconds.to_string());
         run.env("PRORATA_FIRST", first.to_string()).env("PRORATA_NEXT", &next);

@@ -35,7 +35,7 @@ pub(crate) fn check() -> Result<()> {
     eprintln!(
         "xtask: no_std: {BARE_TARGET} is not installed: building against core and alloc alone"
     );
-    let bare = shell::workspace().join("target/no-std");
+    let bare = shell::target_dir().join("no-std");
     bare_sysroot(&libraries, &bare.join("sysroot"))?;
     build.arg("--target-dir").arg(bare.join("build"));
     shell::run(build.env("RUSTFLAGS", format!("--sysroot={}", bare.join("sysroot").display())))

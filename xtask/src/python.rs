@@ -64,7 +64,7 @@ fn bindings() -> PathBuf {
 }
 
 fn directory() -> PathBuf {
-    shell::workspace().join("target/python")
+    shell::target_dir().join("python")
 }
 
 /// An interpreter.
@@ -187,7 +187,7 @@ impl Environment {
         mypy("tests")?;
         // Elsewhere, so that it looks at the wheel too.
         shell::run(self.python("mypy.stubtest").current_dir(&self.0).arg("prorata"))?;
-        let cli = shell::workspace().join("target/debug/prorata");
+        let cli = shell::target_dir().join("debug/prorata");
         let mut tests = self.python("pytest");
         tests.args(["--quiet", "-p", "no:cacheprovider"]).args(pytest).env("PRORATA_CLI", cli);
         shell::run(&mut tests)

@@ -85,7 +85,7 @@ impl Args {
                 "{option} is not possible: give nanoseconds above 0 and below 1000000"
             );
         }
-        let machine = Machine::new(shell::workspace().join("target/scaling-programs"))?;
+        let machine = Machine::new(shell::target_dir().join("scaling-programs"))?;
         let calibration = self.calibrate(&machine)?;
         let least = LEAST_DECISIONS_EACH;
         let hogs = |cpus, decisions, seed| Load::hogs(cpus, HOGS * cpus, decisions, seed);

@@ -41,6 +41,12 @@ pub(crate) fn workspace() -> PathBuf {
     xtask.parent().expect("xtask lies in the workspace").to_path_buf()
 }
 
+/// Where cargo puts what it builds, and we what is built otherwise.
+pub(crate) fn target_dir() -> PathBuf {
+    let chosen = std::env::var_os("CARGO_TARGET_DIR").and_then(|dir| std::path::absolute(dir).ok());
+    chosen.unwrap_or_else(|| workspace().join("target"))
+}
+
 /// What git says of the workspace.
 pub(crate) fn git(arguments: &[&str]) -> Result<String> {
     Ok(output(Command::new("git").current_dir(workspace()).args(arguments))?.trim().to_string())

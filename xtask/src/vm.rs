@@ -177,17 +177,11 @@ fn build_programs(optimised: bool) -> Result<Vec<PathBuf>> {
     build.current_dir(shell::workspace()).args(["build", "--quiet", "--profile", profile]);
     build.args(["--workspace", "--bin", "prorata", "--bin", "scx_prorata"]);
     shell::run(&mut build).context("the programs for the virtual machine do not build")?;
-    let built = target_dir().join(if optimised { "release" } else { "debug" });
+    let built = shell::target_dir().join(if optimised { "release" } else { "debug" });
     let this = std::env::current_exe().context("this program has no path")?;
     // Cargo may just have linked it again, to the same path.
     let again = this.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map(PathBuf::from);
     Ok(vec![built.join("scx_prorata"), built.join("prorata"), again.unwrap_or(this)])
-}
-
-/// Where cargo puts what it builds.
-pub(crate) fn target_dir() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| shell::workspace().join("target"), PathBuf::from)
 }
 
 /// Where kernels are kept: `$PRORATA_CACHE`, or `prorata` under the user's cache directory.

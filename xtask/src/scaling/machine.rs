@@ -315,7 +315,7 @@ mod tests {
 
     /// One for all tests, which share its programs.
     static MACHINE: LazyLock<Mutex<Machine>> = LazyLock::new(|| {
-        let machine = Machine::new(shell::workspace().join("target/scaling-tests"));
+        let machine = Machine::new(shell::target_dir().join("scaling-tests"));
         Mutex::new(machine.expect("the directory can be made"))
     });
 
