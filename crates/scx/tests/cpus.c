@@ -4,6 +4,7 @@
  *
  *   cpus SLEEPERS CPUS TASKS STEPS SEED
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED bind
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED beside
  *
  * Each step is random: some time passes, and a cpu looks for something to run, a task wakes, sleeps, ends, is
  * bound to other cpus or has another weight, or a cpu comes or goes. Prints what the policy was told and what
@@ -13,6 +14,10 @@
  * With `bind` somebody binds light tasks, which nap, to one cpu and another all the time; what two hogs that
  * may run on any receive at least of what their weights give them, in any 2000 quanta, is looked at and
  * printed.
+ *
+ * With `beside` three hogs are bound to one cpu, in a cgroup that is due all of it, and six are not, in two
+ * cgroups of the same weight; the other tasks are nappers, bound to one cpu each, which run for moments. How
+ * far a hog is off its share in any 1000 quanta is printed, in thousandths of a quantum.
  *
  * Everything happens in one thread, one callback after the other: how cpus meet between two of them is
  * tests/transit_model.rs's matter.
@@ -710,6 +715,149 @@ static void look_at_weights(u64 quanta)
 	printf("%" PRIu64 "\n", least);
 }
 
+/* --- hogs that are bound, beside nappers ------------------------------------------------------- */
+
+#define BOUND_CPU 1
+#define SPAN_QUANTA 1000
+/* Hogs have begun, and have used what they slept through. */
+#define BEGUN_QUANTA 100
+#define NAP_NS 20000
+#define NAP_MORE_NS 200000
+#define APART_NS 1000000
+#define APART_MORE_NS 100000000
+
+/* A cgroup with hogs in it, and what each of them is due in a span, in thousandths. */
+static const struct {
+	u32 hogs, weight, due;
+	bool bound;
+} cgroups_with_hogs[] = {
+	{ 3, 3 * WEIGHT_OF_NICE_0, 333, true },
+	{ 2, WEIGHT_OF_NICE_0, 250, false },
+	{ 4, WEIGHT_OF_NICE_0, 125, false },
+};
+
+static struct {
+	u32 hogs;
+	u64 due[TASKS], received_ns[TASKS];
+	/* When a napper sleeps or wakes next, if it runs or sleeps. */
+	u64 next_ns[TASKS];
+} scene;
+
+static void put_into(struct machine_task *task, u32 node)
+{
+	begin();
+	group_place(kept_slot(&task->p), node);
+	note_weight(kept_slot(&task->p));
+	unlock();
+}
+
+static void begin_hogs(void)
+{
+	u32 i, hog;
+
+	for (i = 0; i < sizeof(cgroups_with_hogs) / sizeof(*cgroups_with_hogs); i++) {
+		u32 node = add_cgroup(GROUP_ROOT, cgroups_with_hogs[i].weight, i + 1);
+
+		for (hog = 0; hog < cgroups_with_hogs[i].hogs; hog++) {
+			struct machine_task *task = &machine.task[scene.hogs];
+
+			put_into(task, node);
+			set_mask(task, cgroups_with_hogs[i].bound ? 1 << BOUND_CPU : ALL);
+			scene.due[scene.hogs++] = cgroups_with_hogs[i].due;
+		}
+	}
+}
+
+/* What happens next before a time: a slice ends, or a napper wakes or sleeps. False if nothing does. */
+static bool happens_before(u64 end_ns)
+{
+	struct machine_task *napper = NULL;
+	u32 cpu, i, ending = NIL;
+
+	for (cpu = 0; cpu < machine.cpus; cpu++) {
+		const struct machine_task *current = machine.current[cpu];
+
+		if (current && current->p.se.exec_start + current->p.scx.slice < end_ns) {
+			end_ns = current->p.se.exec_start + current->p.scx.slice;
+			ending = cpu;
+		}
+	}
+	for (i = scene.hogs; i < machine.tasks; i++) {
+		struct machine_task *task = &machine.task[i];
+		u64 at_ns = scene.next_ns[i];
+
+		if (task->place == CURRENT)
+			at_ns = task->p.se.exec_start + NAP_NS + at_ns % NAP_MORE_NS;
+		if ((task->place == CURRENT || task->place == ASLEEP) && at_ns < end_ns) {
+			end_ns = at_ns;
+			napper = task;
+		}
+	}
+	if (end_ns > machine.now_ns)
+		machine.now_ns = end_ns;
+	if (napper && napper->place == CURRENT)
+		scene.next_ns[napper - machine.task] = machine.now_ns + APART_NS + below(APART_MORE_NS);
+	if (napper)
+		nap_or_wake(napper);
+	else if (ending != NIL)
+		schedule(ending, false);
+	follow_kicks();
+	return napper || ending != NIL;
+}
+
+static void pass_quanta(u64 quanta)
+{
+	u64 end_ns = machine.now_ns + quanta * quantum;
+	u32 cpu;
+
+	while (happens_before(end_ns)) {
+		for (cpu = 0; cpu < machine.cpus; cpu++) {
+			if (!machine.current[cpu])
+				schedule(cpu, false);
+		}
+	}
+}
+
+/* The furthest that a hog is off what it is due since the last look. */
+static u64 furthest_hog(void)
+{
+	u64 furthest = 0;
+	u32 i;
+
+	for (i = 0; i < scene.hogs; i++) {
+		u64 now_ns = received_until_now(&machine.task[i]);
+		s64 error = (now_ns - scene.received_ns[i]) * 1000 / quantum - scene.due[i] * SPAN_QUANTA;
+
+		scene.received_ns[i] = now_ns;
+		if (magnitude(error) > furthest)
+			furthest = magnitude(error);
+	}
+	return furthest;
+}
+
+static void look_at_bound_hogs(u64 quanta)
+{
+	u64 furthest = 0, look, error;
+	u32 i;
+
+	machine.lasts = true;
+	begin_hogs();
+	for (i = scene.hogs; i < machine.tasks; i++)
+		set_mask(&machine.task[i], 1 << i % machine.cpus);
+	for (i = 0; i < machine.tasks; i++)
+		begin_with_nice(&machine.task[i], 0);
+	follow_kicks();
+	pass_quanta(BEGUN_QUANTA);
+	furthest_hog();
+	for (look = 0; look < quanta / SPAN_QUANTA; look++) {
+		pass_quanta(SPAN_QUANTA);
+		error = furthest_hog();
+		if (error > furthest)
+			furthest = error;
+	}
+	printf("%" PRIu64 "\n", furthest);
+}
+
 /* --- what the policy saw --------------------------------------------------------------------- */
 
 static void print_number(const char *verb, u64 now_ns, u32 number)
@@ -787,7 +935,10 @@ int main(int count, char **arguments)
 		begin_task(&machine.task[i]);
 	if (count == 7) {
 		recording = false;
-		look_at_weights(steps);
+		if (!strcmp(arguments[6], "bind"))
+			look_at_weights(steps);
+		else
+			look_at_bound_hogs(steps);
 		return 0;
 	}
 	for (i = 0; i < steps; i++)

@@ -108,11 +108,22 @@ impl Replay {
 /// The least of what their weights give them that two hogs receive in any 2000 quanta, in percent, beside
 /// light tasks that nap, and that somebody binds to one cpu and another all the time.
 fn least_of_hogs(program: &std::path::Path, sleepers: usize, cpus: usize, seed: usize) -> u64 {
-    let arguments = [sleepers, cpus, 64, 10_000, seed].map(|number| number.to_string());
-    let output = Command::new(program).args(&arguments).arg("bind").output();
+    found(program, [sleepers, cpus, 64, 10_000, seed], "bind")
+}
+
+/// The furthest that hogs, of which some are bound, are off their shares of 1000 quanta, in thousandths of a
+/// quantum, beside four tasks that are bound, too, and nap.
+fn furthest_of_hogs(program: &std::path::Path, sleepers: usize, seed: usize) -> u64 {
+    found(program, [sleepers, 2, 13, 3000, seed], "beside")
+}
+
+/// The number that a machine of this kind prints.
+fn found(program: &std::path::Path, arguments: [usize; 5], what: &str) -> u64 {
+    let arguments = arguments.map(|number| number.to_string());
+    let output = Command::new(program).args(&arguments).arg(what).output();
     let output = output.expect("the program starts");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?} bind, {}:\n{said}", output.status);
+    assert!(output.status.success(), "{arguments:?} {what}, {}:\n{said}", output.status);
     String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
 }
 
@@ -125,9 +136,20 @@ fn hogs_keep_their_weights(program: &std::path::Path, sleepers: &[usize]) {
     }
 }
 
+/// As policies have them by default: 2.5 % with turns that are kept, 1 % with corrected ones. (Found in 40
+/// seeds: 1.9 %, under wfq 2.0 %; .6 %.)
+fn bound_hogs_keep_their_shares(program: &std::path::Path, corrected: bool) {
+    let (sleepers, limit) = if corrected { (2, 10_000) } else { (1, 25_000) };
+    for seed in 0..3 {
+        let furthest = furthest_of_hogs(program, sleepers, seed);
+        assert!(furthest <= limit, "sleepers {sleepers}, seed {seed}: {furthest} of a million");
+    }
+}
+
 fn holds(policy: &str, core: &str) {
     let program = compile(policy);
     hogs_keep_their_weights(&program, if policy == "vtrr" { &[2] } else { &[1, 2] });
+    bound_hogs_keep_their_shares(&program, ["gdq", "vtrr"].contains(&policy));
     let (mut changes_of_cpus, mut ended, mut forfeits) = (0, 0, 0);
     for seed in 0..12 {
         let sleepers = seed % 3;
@@ -166,6 +188,8 @@ fn vtrr_with_turns_that_are_kept_lets_hogs_wait() {
     let program = compile("vtrr");
     let least = (2..6).map(|seed| least_of_hogs(&program, 1, 2, seed)).min();
     assert!(least < Some(90), "{least:?} %");
+    let furthest = (0..3).map(|seed| furthest_of_hogs(&program, 1, seed)).max();
+    assert!(furthest > Some(25_000), "{furthest:?} of a million");
 }
 
 #[test]

@@ -32,7 +32,10 @@ static u64 waited_ns(u32 id)
 #include "bound.h"
 
 #define PATROL 16
-/* Quanta between two looks at what cpus are worth: tasks whose weights change too often lose turns. */
+/*
+ * Quanta from a change until it is looked at what cpus are worth: tasks whose weights change too often lose
+ * turns. Who naps for less, and has gone to sleep again, has changed nothing.
+ */
 #define FILL_QUANTA 2
 /* cpu.weight of a cgroup that counts as nice 0. */
 #define CGROUP_WEIGHT_DEFAULT 100
@@ -221,7 +224,9 @@ static __always_inline void fill_cpus(void)
 {
 	if (!BOUND->competing && !BOUND->gone)
 		return;
-	if (BOUND->changed && shared->now_ns - shared->filled_ns >= FILL_QUANTA * quantum) {
+	if (!BOUND->changed) {
+		shared->filled_ns = shared->now_ns;
+	} else if (shared->now_ns - shared->filled_ns >= FILL_QUANTA * quantum) {
 		shared->filled_ns = shared->now_ns;
 		if (bound_fill())
 			tree->unseen = tree->runnable;

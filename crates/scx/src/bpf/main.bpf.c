@@ -381,6 +381,9 @@ void BPF_STRUCT_OPS(prorata_set_cpumask, struct task_struct *p, const struct cpu
 		return;
 	if (!begin())
 		return;
+	/* One that runs alone is not enqueued for long. */
+	if (!is_limited(p))
+		slots[id].confined = is_kept(p);
 	note_mask(p, id);
 	unlock();
 }

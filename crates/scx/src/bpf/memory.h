@@ -66,6 +66,8 @@ enum news {
 		u64 paid_ns; \
 		/* When the first of them was paid, nearly, and when the last was. */ \
 		u64 paid_at_ns, paid_last_ns; \
+		/* When the one before was due. */ \
+		u64 paid_before_ns; \
 		/* Neighbours in the list of waiting tasks that have such turns. */ \
 		u32 paid_next, paid_previous; \
 		/* Neighbours in the list of waiting tasks, by age; `newer` links free slots. */ \

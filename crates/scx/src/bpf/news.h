@@ -230,7 +230,8 @@ static __always_inline void tell_block(struct slot __arena *slot, u32 id)
 		return;
 	if (slot->state == TASK_WAITING)
 		part(id);
-	if (!turns_is_queued(id))
+	forgo_paid(slot);
+	if (!turns_is_queued(id) || (BOUND->competing && turns_is_nearly_paid(id)))
 		end_competing(id);
 	slot->yielded = false;
 	if (slot->owed_ns > 0)

@@ -31,9 +31,13 @@
  * picks somebody else, that one is paid, and the idler waits, as for any other seat: to pick until the idler
  * comes would hand out more turns than there is time for.
  *
- * Known limits: a task that was paid for a run on credit (turns.h) gets it in its turn, not at once. A
- * cpu looks at PAID_LOOKS paid tasks. Decisions see to at most IDLE_SEATS idlers each: where few cpus decide
- * and hundreds stand idle beside them, idlers' turns are longer than a quantum.
+ * Who naps where it may not be picked is paid each time it wakes. What it has not used of that it uses when
+ * it wakes next, before it asks the policy again, and before others' turns.
+ *
+ * Known limits: a task that was paid for a run on credit (turns.h) gets it when a cpu of its own picks, up to
+ * a quantum later, not at once. A cpu looks at PAID_LOOKS paid tasks. Decisions see to at most IDLE_SEATS
+ * idlers each: where few cpus decide and hundreds stand idle beside them, idlers' turns are longer than a
+ * quantum.
  */
 #ifndef PRORATA_PAID_H
 #define PRORATA_PAID_H
@@ -44,6 +48,8 @@
 #define PAID_QUANTA_LEAST 1
 /* For whom that is too much, turns are due no further apart than this. */
 #define PAID_APART_QUANTA 512
+/* Turns that are not due come after all others. */
+#define PAID_LATER_NS (1ULL << 62)
 #define PAID_LOOKS 256
 /* Seats of idle cpus that a decision sees to. */
 #define IDLE_SEATS 64
@@ -164,6 +170,16 @@ static __always_inline void rejoin(struct slot __arena *slot, u32 id)
 	wake_turn(id);
 }
 
+/*
+ * A task that sleeps keeps one of such turns: who naps where it is not picked would have another one each
+ * time, and use none.
+ */
+static __always_inline void forgo_paid(struct slot __arena *slot)
+{
+	if (slot->paid_ns > quantum)
+		slot->paid_ns = quantum;
+}
+
 /* A cpu that may run a task: the one that it was on, if it still may. */
 static u32 some_cpu_of(const struct slot __arena *slot)
 {
@@ -190,22 +206,38 @@ static bool is_paid_enough(const struct slot __arena *slot)
 }
 
 /*
- * When the turn is due that a task, which had none left, is paid: of who is due less than one in PAID_QUANTA,
- * as long after the one before. Else light tasks, who may have one each, had the more the more they are.
+ * How long after the one before a task's turn is due that it was paid: of who is due less than one in
+ * PAID_QUANTA. Else light tasks, who may have one each, had the more the more they are.
  */
-static __always_inline u64 paid_at(const struct slot __arena *slot)
+static __always_inline u64 paid_apart_ns(const struct slot __arena *slot)
 {
-	u64 now = shared->now_ns, apart_ns = PAID_APART_QUANTA * quantum, due_ns, at;
+	u64 apart_ns = PAID_APART_QUANTA * quantum;
+	u64 due_ns = due_within(slot, apart_ns) / PAID_APART_QUANTA;
 
-	due_ns = due_within(slot, apart_ns) / PAID_APART_QUANTA;
 	if (due_ns * PAID_QUANTA >= quantum)
-		return now;
-	if (due_ns * PAID_APART_QUANTA > quantum)
-		apart_ns = quantum * quantum / due_ns;
-	at = slot->paid_last_ns + apart_ns;
-	if (at < now)
-		return now;
-	return at < now + apart_ns ? at : now + apart_ns;
+		return 0;
+	return due_ns * PAID_APART_QUANTA > quantum ? quantum * quantum / due_ns : apart_ns;
+}
+
+/*
+ * Of two tasks' turns that were paid the one with less of this comes first: the older one, if both are due,
+ * or neither. By what they weigh now: a task may be light for a moment only, so that no date is kept.
+ */
+static __always_inline u64 paid_order(const struct slot __arena *slot)
+{
+	u64 is_early = slot->paid_before_ns + paid_apart_ns(slot) > shared->now_ns;
+
+	return slot->paid_at_ns + (is_early & !!slot->paid_at_ns) * PAID_LATER_NS;
+}
+
+/* A turn that was paid begins: when it was due, no sooner than it was paid. */
+static __always_inline void note_paid_due(struct slot __arena *slot)
+{
+	u64 due_ns = slot->paid_before_ns + paid_apart_ns(slot);
+
+	if (due_ns < slot->paid_at_ns)
+		due_ns = slot->paid_at_ns;
+	slot->paid_before_ns = due_ns < shared->now_ns ? due_ns : shared->now_ns;
 }
 
 /* When the next of a task's turns was paid, as the one before begins: as if they had been evenly. */
@@ -226,10 +258,10 @@ static __always_inline void pay(u32 cpu, u32 id)
 	shared->stats.confined++;
 	slot->owed_ns -= slot->run_ns;
 	slot->paid_ns += slot->run_ns;
+	slot->paid_last_ns = shared->now_ns;
+	/* What it is to use before others, here too. */
 	if (!was_paid)
-		slot->paid_last_ns = slot->paid_at_ns = paid_at(slot);
-	else if (slot->paid_last_ns < shared->now_ns)
-		slot->paid_last_ns = shared->now_ns;
+		slot->paid_at_ns = slot->run_ns < quantum ? 0 : shared->now_ns;
 	charge(id, cpu, slot->run_ns, 0);
 	pay_debt(slot);
 	if (slot->state == TASK_WAITING && !was_paid && slot->paid_ns)

@@ -115,6 +115,11 @@ global_fn u32 join(u32 id)
 
 	slot->state = TASK_WAITING;
 	age_append(slot, id);
+	/* Enough for a run before others. */
+	if (slot->bound.mask && uses_turns() && slot->paid_ns >= turns_share_ns()) {
+		slot->aside = true;
+		return 0;
+	}
 	record(EVENT_WAKE, id, 0, 0, 0);
 	turns_wake(id);
 	if (turns_is_ready(id) && !may_burst(id))
@@ -286,11 +291,13 @@ static __always_inline void start_paid(u32 id, u32 cpu)
 	u64 run_ns = slot->paid_ns < quantum ? slot->paid_ns : quantum;
 
 	ledger_grant(slot, run_ns);
-	rejoin(slot, id);
 	start(slot, id, cpu);
 	slot->paid_ns -= run_ns;
+	if (!is_paid_enough(slot))
+		rejoin(slot, id);
 	slot->runs_paid = true;
 	shared->runs_paid++;
+	note_paid_due(slot);
 	next_was_paid(slot);
 }
 
@@ -303,9 +310,9 @@ static __always_inline u32 next_paid(u32 cpu, bool far)
 	bpf_for(i, 0, PAID_LOOKS) {
 		if (id == NIL)
 			break;
-		if (slots[id].paid_at_ns < first_ns && bound_belongs(slots[id].bound.mask, cpu) &&
-		    (far || is_near(&slots[id], cpu))) {
-			first_ns = slots[id].paid_at_ns;
+		if (bound_belongs(slots[id].bound.mask, cpu) && (far || is_near(&slots[id], cpu)) &&
+		    paid_order(&slots[id]) < first_ns) {
+			first_ns = paid_order(&slots[id]);
 			first = id;
 		}
 		id = slots[id].paid_next;

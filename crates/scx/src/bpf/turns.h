@@ -743,6 +743,12 @@ turns_fn bool turns_is_queued(u32 id)
 	return uses_turns() && !turns_is_out(TURN(id));
 }
 
+/* True if a task, which sleeps, lacks less than a turn of all that it may be paid. */
+turns_fn bool turns_is_nearly_paid(u32 id)
+{
+	return uses_turns() && !corrects_turns() && TURN(id)->credit_ns + quantum_ns() > turns_cap_ns();
+}
+
 /* True if a cpu was asked to stop what it runs. */
 turns_fn bool turns_is_stopping(u32 cpu)
 {
