@@ -721,6 +721,7 @@ static void look_at_weights(u64 quanta)
 #define SPAN_QUANTA 1000
 /* Hogs have begun, and have used what they slept through. */
 #define BEGUN_QUANTA 100
+#define KEPT_QUANTA 3
 #define NAP_NS 20000
 #define NAP_MORE_NS 200000
 #define APART_NS 1000000
@@ -835,6 +836,19 @@ static u64 furthest_hog(void)
 	return furthest;
 }
 
+/* Who naps has no more to come than turns that one may keep. */
+static void look_at_nappers(void)
+{
+	u32 i;
+
+	for (i = scene.hogs; i < machine.tasks; i++) {
+		u64 quanta = slots[kept_slot(&machine.task[i].p)].paid_ns / quantum;
+
+		if (quanta > KEPT_QUANTA)
+			machine_broken("napper %u has %" PRIu64 " quanta to come", i, quanta);
+	}
+}
+
 static void look_at_bound_hogs(u64 quanta)
 {
 	u64 furthest = 0, look, error;
@@ -851,6 +865,7 @@ static void look_at_bound_hogs(u64 quanta)
 	furthest_hog();
 	for (look = 0; look < quanta / SPAN_QUANTA; look++) {
 		pass_quanta(SPAN_QUANTA);
+		look_at_nappers();
 		error = furthest_hog();
 		if (error > furthest)
 			furthest = error;
