@@ -721,7 +721,6 @@ static void look_at_weights(u64 quanta)
 #define SPAN_QUANTA 1000
 /* Hogs have begun, and have used what they slept through. */
 #define BEGUN_QUANTA 100
-#define KEPT_QUANTA 3
 #define NAP_NS 20000
 #define NAP_MORE_NS 200000
 #define APART_NS 1000000
@@ -836,7 +835,7 @@ static u64 furthest_hog(void)
 	return furthest;
 }
 
-/* Who naps has no more to come than turns that one may keep. */
+/* Who naps has no more to come than is enough for anybody. */
 static void look_at_nappers(void)
 {
 	u32 i;
@@ -844,7 +843,7 @@ static void look_at_nappers(void)
 	for (i = scene.hogs; i < machine.tasks; i++) {
 		u64 quanta = slots[kept_slot(&machine.task[i].p)].paid_ns / quantum;
 
-		if (quanta > KEPT_QUANTA)
+		if (quanta > PAID_QUANTA)
 			machine_broken("napper %u has %" PRIu64 " quanta to come", i, quanta);
 	}
 }

@@ -172,11 +172,11 @@ static __always_inline void rejoin(struct slot __arena *slot, u32 id)
 
 /*
  * A task that sleeps keeps one of such turns: who naps where it is not picked would have another one each
- * time, and use none.
+ * time, and use none. Where turns are corrected they are in the ideal, and it asks for no more than enough.
  */
 static __always_inline void forgo_paid(struct slot __arena *slot)
 {
-	if (slot->paid_ns > quantum)
+	if (!corrects_turns() && slot->paid_ns > quantum)
 		slot->paid_ns = quantum;
 }
 
