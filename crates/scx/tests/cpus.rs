@@ -137,7 +137,7 @@ fn hogs_keep_their_weights(program: &std::path::Path, sleepers: &[usize]) {
 }
 
 /// As policies have them by default: 2.5 % with turns that are kept, 1 % with corrected ones. (Found in 40
-/// seeds: 1.9 %, under wfq 2.0 %; .6 %.)
+/// seeds: 1.9 %, under wfq 2.0 %; .8 %.)
 fn bound_hogs_keep_their_shares(program: &std::path::Path, corrected: bool) {
     let (sleepers, limit) = if corrected { (2, 10_000) } else { (1, 25_000) };
     for seed in 0..3 {

@@ -31,8 +31,8 @@
  * picks somebody else, that one is paid, and the idler waits, as for any other seat: to pick until the idler
  * comes would hand out more turns than there is time for.
  *
- * Who naps where it may not be picked is paid each time it wakes. What it has not used of that it uses when
- * it wakes next, before it asks the policy again, and before others' turns.
+ * Who naps where it may not be picked is paid when it wakes, a run before others. What it has not used of
+ * that it uses when it wakes next, before it asks the policy again.
  *
  * Known limits: a task that was paid for a run on credit (turns.h) gets it when a cpu of its own picks, up to
  * a quantum later, not at once. A cpu looks at PAID_LOOKS paid tasks. Decisions see to at most IDLE_SEATS
