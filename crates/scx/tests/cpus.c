@@ -17,7 +17,8 @@
  *
  * With `beside` three hogs are bound to one cpu, in a cgroup that is due all of it, and six are not, in two
  * cgroups of the same weight; the other tasks are nappers, bound to one cpu each, which run for moments. How
- * far a hog is off its share in any 1000 quanta is printed, in thousandths of a quantum.
+ * far a hog is off its share in any 1000 quanta is printed, in thousandths of a quantum, and how many of a
+ * hundred runs of nappers waited for more than a quarter of one.
  *
  * Everything happens in one thread, one callback after the other: how cpus meet between two of them is
  * tests/transit_model.rs's matter.
@@ -63,8 +64,8 @@ enum whereabouts { ASLEEP, IN_CUSTODY, LOCAL, CURRENT };
 struct machine_task {
 	struct task_struct p;
 	enum whereabouts place;
-	/* Since when it waits. */
-	u64 since_ns;
+	/* Since when it waits, and for how long it has since it woke. */
+	u64 since_ns, waited_ns;
 	/* Its place in a cpu's local queue. */
 	u64 order;
 };
@@ -313,6 +314,7 @@ static void run(u32 cpu, struct machine_task *task)
 	if (!may_run(task, cpu))
 		machine_broken("task %d runs on cpu %u", task->p.pid, cpu);
 	task->place = CURRENT;
+	task->waited_ns += machine.now_ns - task->since_ns;
 	task->p.cpu = cpu;
 	task->p.se.exec_start = machine.now_ns;
 	machine.current[cpu] = task;
@@ -322,6 +324,7 @@ static void run(u32 cpu, struct machine_task *task)
 static void make_way(struct machine_task *task, bool is_last)
 {
 	if (task->p.scx.slice) {
+		task->since_ns = machine.now_ns;
 		task->place = LOCAL;
 		task->order = 0;
 	} else {
@@ -383,6 +386,7 @@ static void follow_kicks(void)
 
 static void wake(struct machine_task *task)
 {
+	task->waited_ns = 0;
 	act_on(task->p.cpu);
 	task->p.cpu = prorata_select_cpu(&task->p, task->p.cpu, 0);
 	task->p.cpu = fallback(task);
@@ -725,6 +729,7 @@ static void look_at_weights(u64 quanta)
 #define NAP_MORE_NS 200000
 #define APART_NS 1000000
 #define APART_MORE_NS 100000000
+#define LATE_PART 4
 
 /* A cgroup with hogs in it, and what each of them is due in a span, in thousandths. */
 static const struct {
@@ -741,6 +746,8 @@ static struct {
 	u64 due[TASKS], received_ns[TASKS];
 	/* When a napper sleeps or wakes next, if it runs or sleeps. */
 	u64 next_ns[TASKS];
+	/* Runs of nappers, and those that waited for long. */
+	u64 runs, late;
 } scene;
 
 static void put_into(struct machine_task *task, u32 node)
@@ -766,6 +773,13 @@ static void begin_hogs(void)
 			scene.due[scene.hogs++] = cgroups_with_hogs[i].due;
 		}
 	}
+}
+
+static void nap(struct machine_task *napper)
+{
+	scene.next_ns[napper - machine.task] = machine.now_ns + APART_NS + below(APART_MORE_NS);
+	scene.runs++;
+	scene.late += napper->waited_ns > quantum / LATE_PART;
 }
 
 /* What happens next before a time: a slice ends, or a napper wakes or sleeps. False if nothing does. */
@@ -796,7 +810,7 @@ static bool happens_before(u64 end_ns)
 	if (end_ns > machine.now_ns)
 		machine.now_ns = end_ns;
 	if (napper && napper->place == CURRENT)
-		scene.next_ns[napper - machine.task] = machine.now_ns + APART_NS + below(APART_MORE_NS);
+		nap(napper);
 	if (napper)
 		nap_or_wake(napper);
 	else if (ending != NIL)
@@ -869,7 +883,7 @@ static void look_at_bound_hogs(u64 quanta)
 		if (error > furthest)
 			furthest = error;
 	}
-	printf("%" PRIu64 "\n", furthest);
+	printf("%" PRIu64 " %" PRIu64 "\n", furthest, 100 * scene.late / scene.runs);
 }
 
 /* --- what the policy saw --------------------------------------------------------------------- */

@@ -108,23 +108,34 @@ impl Replay {
 /// The least of what their weights give them that two hogs receive in any 2000 quanta, in percent, beside
 /// light tasks that nap, and that somebody binds to one cpu and another all the time.
 fn least_of_hogs(program: &std::path::Path, sleepers: usize, cpus: usize, seed: usize) -> u64 {
-    found(program, [sleepers, cpus, 64, 10_000, seed], "bind")
+    let [least] = found(program, [sleepers, cpus, 64, 10_000, seed], "bind");
+    least
 }
 
-/// The furthest that hogs, of which some are bound, are off their shares of 1000 quanta, in thousandths of a
-/// quantum, beside four tasks that are bound, too, and nap.
-fn furthest_of_hogs(program: &std::path::Path, sleepers: usize, seed: usize) -> u64 {
-    found(program, [sleepers, 2, 13, 3000, seed], "beside")
+/// Beside four tasks that are bound, and nap.
+struct Beside {
+    /// How far hogs, of which some are bound, too, are off their shares of 1000 quanta at most, in
+    /// thousandths of a quantum.
+    furthest: u64,
+    /// How many of a hundred runs of those that nap begin later than a quarter of a quantum.
+    late: u64,
 }
 
-/// The number that a machine of this kind prints.
-fn found(program: &std::path::Path, arguments: [usize; 5], what: &str) -> u64 {
+fn beside(program: &std::path::Path, sleepers: usize, seed: usize) -> Beside {
+    let [furthest, late] = found(program, [sleepers, 2, 13, 3000, seed], "beside");
+    Beside { furthest, late }
+}
+
+/// The numbers that a machine of this kind prints.
+fn found<const N: usize>(program: &std::path::Path, arguments: [usize; 5], what: &str) -> [u64; N] {
     let arguments = arguments.map(|number| number.to_string());
     let output = Command::new(program).args(&arguments).arg(what).output();
     let output = output.expect("the program starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?} {what}, {}:\n{said}", output.status);
-    String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let numbers = printed.split_whitespace().map(|number| number.parse().expect("a number"));
+    numbers.collect::<Vec<u64>>().try_into().expect("as many as are asked for")
 }
 
 fn hogs_keep_their_weights(program: &std::path::Path, sleepers: &[usize]) {
@@ -136,20 +147,22 @@ fn hogs_keep_their_weights(program: &std::path::Path, sleepers: &[usize]) {
     }
 }
 
-/// As policies have them by default: 2.5 % with turns that are kept, 1 % with corrected ones. (Found in 40
-/// seeds: 1.9 %, under wfq 2.0 %; .8 %.)
-fn bound_hogs_keep_their_shares(program: &std::path::Path, corrected: bool) {
-    let (sleepers, limit) = if corrected { (2, 10_000) } else { (1, 25_000) };
+/// As policies have them by default: 1.5 % with turns that are kept, 1 % with corrected ones. (Found in 40
+/// seeds: .9 %, under wfq 1.1 %; .8 %.) Who naps waits for nobody's quantum to end, though bound to one cpu.
+fn bound_tasks_keep_their_shares(program: &std::path::Path, corrected: bool) {
+    let (sleepers, limit) = if corrected { (2, 10_000) } else { (1, 15_000) };
     for seed in 0..3 {
-        let furthest = furthest_of_hogs(program, sleepers, seed);
-        assert!(furthest <= limit, "sleepers {sleepers}, seed {seed}: {furthest} of a million");
+        let Beside { furthest, late } = beside(program, sleepers, seed);
+        let case = format!("sleepers {sleepers}, seed {seed}");
+        assert!(furthest <= limit, "{case}: {furthest} of a million");
+        assert!(late <= 15, "{case}: {late} of a hundred runs are late");
     }
 }
 
 fn holds(policy: &str, core: &str) {
     let program = compile(policy);
     hogs_keep_their_weights(&program, if policy == "vtrr" { &[2] } else { &[1, 2] });
-    bound_hogs_keep_their_shares(&program, ["gdq", "vtrr"].contains(&policy));
+    bound_tasks_keep_their_shares(&program, ["gdq", "vtrr"].contains(&policy));
     let (mut changes_of_cpus, mut ended, mut forfeits) = (0, 0, 0);
     for seed in 0..12 {
         let sleepers = seed % 3;
@@ -188,7 +201,7 @@ fn vtrr_with_turns_that_are_kept_lets_hogs_wait() {
     let program = compile("vtrr");
     let least = (2..6).map(|seed| least_of_hogs(&program, 1, 2, seed)).min();
     assert!(least < Some(90), "{least:?} %");
-    let furthest = (0..3).map(|seed| furthest_of_hogs(&program, 1, seed)).max();
+    let furthest = (0..3).map(|seed| beside(&program, 1, seed).furthest).max();
     assert!(furthest > Some(25_000), "{furthest:?} of a million");
 }
 

@@ -84,7 +84,7 @@ global_fn u32 settle_previous(u32 cpu, u32 id, u64 exec_ns)
 		bool stopping = turns_is_stopping(seat_of(cpu));
 
 		ledger_settle(slot, exec_ns);
-		if (ledger_goes_on(slot) && !stopping)
+		if (ledger_goes_on(slot) && !stopping && !splits_turn(slot, id, cpu))
 			return true;
 		end_quantum(id, stopping);
 	} else if (slot->state == TASK_AWAY) {

@@ -246,9 +246,9 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 			picked_for : find_idle(home, is_kept(p) ? NIL : slot->bound.mask);
 	if (idle != NIL)
 		set_idle(idle, false);
-	else if (place == PLACE_QUEUE && (enq_flags & SCX_ENQ_WAKEUP) && turns_is_ready(id))
-		victim = interrupt();
-	if (victim == home && stop_at_once(home) && take_over(home, id)) {
+	else if (place == PLACE_QUEUE && (enq_flags & SCX_ENQ_WAKEUP))
+		victim = slot->aside ? split_for(id) : turns_is_ready(id) ? interrupt() : NIL;
+	if (victim == home && !slot->aside && stop_at_once(home) && take_over(home, id)) {
 		place = PLACE_PICKED;
 		picked_for = home;
 		flags = SCX_ENQ_PREEMPT;
@@ -282,7 +282,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 
 void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 {
-	u32 previous = NIL, other;
+	u32 previous = NIL, other, victim;
 	u64 now = scx_bpf_now(), exec_ns = 0, decision;
 
 	/* The kernel is about to unload us for it. */
@@ -306,9 +306,12 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 	group_patrol();
 	decision = decide(cpu, previous, exec_ns);
 	other = rouse(cpu);
+	victim = take_split();
 	unlock();
 	if (other != NIL)
 		scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
+	if (victim != NIL)
+		scx_bpf_kick_cpu(victim, SCX_KICK_PREEMPT);
 	/* The kernel asks again: others wait for the lock, and the verifier goes round a loop many times. */
 	if (carry_out(decision, cpu, prev))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);

@@ -34,8 +34,16 @@
  * Who naps where it may not be picked is paid when it wakes, a run before others. What it has not used of
  * that it uses when it wakes next, before it asks the policy again.
  *
- * Known limits: a task that was paid for a run on credit (turns.h) gets it when a cpu of its own picks, up to
- * a quantum later, not at once. A cpu looks at PAID_LOOKS paid tasks. Decisions see to at most IDLE_SEATS
+ * Split turns. Nor does it wait until somebody's quantum ends. A napper n and a hog a, bound to cpu 1, quanta
+ * of 5 ms:
+ *
+ *   n wakes, and has been paid     a has run for 2 ms: it has had its turn, whole, and is paid 3 ms
+ *   cpu 1  runs n for .1 ms        then a for 3 ms: the policy is not asked
+ *
+ * Nor does the policy know: what a runs later was its own, as for any turn that was paid.
+ *
+ * Known limits: who wakes while a task that is due all of a cpu, or another one for a moment, runs there
+ * waits for that. A cpu looks at PAID_LOOKS paid tasks. Decisions see to at most IDLE_SEATS
  * idlers each: where few cpus decide and hundreds stand idle beside them, idlers' turns are longer than a
  * quantum.
  */

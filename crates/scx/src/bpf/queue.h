@@ -209,6 +209,65 @@ static __always_inline void start(struct slot __arena *slot, u32 id, u32 cpu)
 	shared->crowd_began_ns = shared->now_ns;
 }
 
+/* Who is to run such a turn here, nobody who is far unless `far`; NIL if there is nobody. */
+static __always_inline u32 next_paid(u32 cpu, bool far)
+{
+	u32 id = shared->paid.first, first = NIL + unknown_zero(cpu), i;
+	u64 first_ns = ~unknown_zero(cpu);
+
+	bpf_for(i, 0, PAID_LOOKS) {
+		if (id == NIL)
+			break;
+		if (bound_belongs(slots[id].bound.mask, cpu) && (far || is_near(&slots[id], cpu)) &&
+		    paid_order(&slots[id]) < first_ns) {
+			first_ns = paid_order(&slots[id]);
+			first = id;
+		}
+		id = slots[id].paid_next;
+	}
+	return first;
+}
+
+/*
+ * The cpu of a task that has just woken, or been paid for a run on credit, where another has a turn that can
+ * be split: that is to stop there. NIL if it waits.
+ */
+global_fn u32 split_for(u32 id)
+{
+	u32 cpu = some_cpu_of(&slots[id]), current = shared->cpu[cpu & (MAX_CPUS - 1)].task;
+
+	if (current == NIL || current == CROWD || slots[current].run_ns <= turns_share_ns() ||
+	    bound_fills_cpu(&slots[current].bound) || next_paid(cpu, false) != id)
+		return NIL;
+	/* Before what is left of the turn. */
+	slots[id].paid_at_ns = 0;
+	shared->cpu[cpu & (MAX_CPUS - 1)].split = current + 1;
+	return cpu;
+}
+
+/* True if the turn of the task that runs on a cpu was split: it has had the turn, and runs the rest later. */
+static __always_inline bool splits_turn(struct slot __arena *slot, u32 id, u32 cpu)
+{
+	if (shared->cpu[cpu].split != id + 1)
+		return false;
+	shared->cpu[cpu].split = 0;
+	if (!slot->paid_ns)
+		slot->paid_at_ns = 0;
+	slot->paid_last_ns = shared->now_ns;
+	slot->paid_ns += slot->owed_ns;
+	slot->owed_ns = 0;
+	return true;
+}
+
+/* The cpu where one that was paid for a run on credit, and waits there, is to have it now; or NIL. */
+static __always_inline u32 take_split(void)
+{
+	u32 cpu = shared->splits - 1;
+
+	shared->splits = 0;
+	return cpu;
+}
+
 /* In place of a task: one was picked that is in debt, or that must not run here. */
 #define OVERDRAWN (NIL - 1)
 #define ELSEWHERE (NIL - 2)
@@ -244,6 +303,8 @@ global_fn u32 pick(u32 cpu, u32 debtors_too)
 	if (slot->state == TASK_RUNNING || !bound_belongs(slot->bound.mask, cpu) ||
 	    stays_away(slot, id, cpu)) {
 		pay(cpu, id);
+		if (slot->bound.mask && slot->run_ns < quantum && slot->state == TASK_WAITING)
+			shared->splits = split_for(id) + 1;
 		return ELSEWHERE;
 	}
 	start(slot, id, cpu);
@@ -299,25 +360,6 @@ static __always_inline void start_paid(u32 id, u32 cpu)
 	shared->runs_paid++;
 	note_paid_due(slot);
 	next_was_paid(slot);
-}
-
-/* Who is to run such a turn here, nobody who is far unless `far`; NIL if there is nobody. */
-static __always_inline u32 next_paid(u32 cpu, bool far)
-{
-	u32 id = shared->paid.first, first = NIL + unknown_zero(cpu), i;
-	u64 first_ns = ~unknown_zero(cpu);
-
-	bpf_for(i, 0, PAID_LOOKS) {
-		if (id == NIL)
-			break;
-		if (bound_belongs(slots[id].bound.mask, cpu) && (far || is_near(&slots[id], cpu)) &&
-		    paid_order(&slots[id]) < first_ns) {
-			first_ns = paid_order(&slots[id]);
-			first = id;
-		}
-		id = slots[id].paid_next;
-	}
-	return first;
 }
 
 /*
