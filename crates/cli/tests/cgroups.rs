@@ -47,6 +47,32 @@ fn machine(cpus: u32) -> String {
 
 const POLICIES: [&str; 3] = ["gr3", "mfq", "dfs-fa"];
 
+/// Who naps in a cgroup takes nothing from others, however long, and leaves what it does not use to its
+/// siblings.
+#[test]
+fn a_cgroup_keeps_its_share_while_some_of_its_tasks_nap() {
+    for cpus in [1, 2] {
+        let scene = [
+            machine(cpus),
+            cgroup("a", ""),
+            cgroup("b", ""),
+            task("hog", "a", ""),
+            task("nap", "a", "count = 4\nphases = [{ run = '1ms' }, { sleep = '20ms' }]"),
+            task("other", "b", "count = 4"),
+        ];
+        for policy in POLICIES {
+            let outcome = simulate(policy, &scene.concat());
+            for (of, name) in [("cgroups", "a"), ("cgroups", "b"), ("groups", "nap")] {
+                let (received, due) = share(&outcome, of, name);
+                let quanta = (received - due).abs() * 10_000.0 / 5.0;
+                assert!(quanta < 4.0, "{policy}, {cpus} cpus: {name} is {quanta:.1} quanta off");
+            }
+            let (received, _) = share(&outcome, "groups", "nap");
+            assert!(received > 0.185, "{policy}, {cpus} cpus: who naps received {received}");
+        }
+    }
+}
+
 /// The weight of a cgroup is its own, however many tasks it has; what it cannot use goes to others.
 #[test]
 fn a_cgroup_has_its_weight_however_many_tasks_it_has() {

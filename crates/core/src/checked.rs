@@ -302,6 +302,10 @@ impl<P: Policy> Policy for Checked<P> {
         self.policy.retire(task, now_ns)
     }
 
+    fn serves(&self, task: TaskId) -> Option<bool> {
+        self.policy.serves(task)
+    }
+
     fn slice_ns(&self, task: TaskId) -> Option<Nanos> {
         let slice_ns = self.policy.slice_ns(task)?;
         policy(self.contract.sliced(task, slice_ns));

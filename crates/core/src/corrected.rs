@@ -713,6 +713,11 @@ impl<P: Policy> Policy for Corrected<P> {
         Some(cpu)
     }
 
+    fn serves(&self, task: TaskId) -> Option<bool> {
+        let ideal = self.ideal.as_ref()?;
+        Some(self.tasks[task.index()].at != NIL || ideal.is_ahead(task))
+    }
+
     fn slice_ns(&self, task: TaskId) -> Option<Nanos> {
         let run_ns = self.tasks[task.index()].run_ns;
         (run_ns < self.quantum_ns).then_some(run_ns)

@@ -805,6 +805,10 @@ impl<P: Policy> Policy for Measured<P> {
         self.policy.retire(task, now_ns)
     }
 
+    fn serves(&self, task: TaskId) -> Option<bool> {
+        self.policy.serves(task)
+    }
+
     fn slice_ns(&self, task: TaskId) -> Option<Nanos> {
         self.policy.slice_ns(task)
     }

@@ -2,8 +2,8 @@
 //!
 //! A task that is awake asks for all it can get. A task that sleeps has asked for what it received, no
 //! more: if it is *ahead* of the ideal, the ideal goes on to serve it until it has caught up, and others
-//! have the less meanwhile, as they had the more before. (When it had is found out at the next change; what
-//! it was given since goes to the others.) If it is *behind*, it does not want what the
+//! have the less meanwhile, as they had the more before. (That it has is found out at the next change; it
+//! is behind by what it was given since.) If it is *behind*, it does not want what the
 //! ideal gave it: beyond a limit that goes to the others; up to the limit the task keeps it, and is
 //! behind when it wakes, since it may only be late.
 //!
@@ -101,11 +101,11 @@ impl Online {
         first.map(|(task, _)| task).or_else(|| capped.copied().filter(ended).min())
     }
 
-    /// `task`, which was ahead, is asleep. What the ideal gave it since it caught up is the others'.
+    /// `task`, which was ahead, is asleep, and behind by what the ideal gave it since it caught up.
     fn leave(&mut self, task: TaskId) {
         self.ahead[task.index()] = false;
         self.ends.remove(task);
-        self.errors.block_behind(task, 0);
+        self.errors.block_behind(task, self.kept_ns);
         self.follow_caps();
     }
 
@@ -200,6 +200,11 @@ impl Online {
         }
     }
 
+    /// True if `task` sleeps, and is served still.
+    pub(crate) fn is_ahead(&self, task: TaskId) -> bool {
+        self.ahead[task.index()]
+    }
+
     /// True if `task` is served and entitled to a whole cpu.
     pub(crate) fn is_capped(&self, task: TaskId) -> bool {
         self.errors.is_capped(task)
@@ -256,7 +261,7 @@ mod tests {
             }
             let mut is_clear = self.is_clear();
             while let Some(task) = self.ended() {
-                self.leave(task, self.errors[task], 0.0);
+                self.leave(task);
                 is_clear &= self.is_clear();
             }
             is_clear
@@ -283,13 +288,14 @@ mod tests {
             if self.errors[task] > 0.0 {
                 (self.awake[task], self.ahead[task]) = (false, true);
             } else {
-                self.leave(task, self.errors[task], self.errors[task].max(-50.0));
+                self.leave(task);
             }
         }
 
         /// What `task` has no use for was not given to it.
-        fn leave(&mut self, task: usize, error: f64, kept: f64) {
-            let with = self.rates();
+        fn leave(&mut self, task: usize) {
+            let (error, with) = (self.errors[task], self.rates());
+            let kept = error.max(-50.0);
             (self.awake[task], self.ahead[task], self.errors[task]) = (false, false, kept);
             let (lasted, without) = ((kept - error) / with[task], self.rates());
             for other in (0..TASKS).filter(|&other| other != task) {

@@ -205,6 +205,13 @@ pub trait Policy {
         0
     }
 
+    /// Whether the policy serves `task` now, if that is not simply as long as it is runnable: it may go on
+    /// when it sleeps, or begin later than it wakes ([`Corrected`](crate::Corrected),
+    /// [`Turns`](crate::Turns)); else `None`. In a [tree](crate::hierarchy) those share whom it serves.
+    fn serves(&self, _task: TaskId) -> Option<bool> {
+        None
+    }
+
     /// How long `task`, which was picked, may run; `None` for a quantum.
     fn slice_ns(&self, _task: TaskId) -> Option<Nanos> {
         None
@@ -258,6 +265,9 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
 
     fn retire(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
         (**self).retire(task, now_ns)
+    }
+    fn serves(&self, task: TaskId) -> Option<bool> {
+        (**self).serves(task)
     }
     fn slice_ns(&self, task: TaskId) -> Option<Nanos> {
         (**self).slice_ns(task)

@@ -776,6 +776,10 @@ impl<P: Policy> Policy for Turns<P> {
         self.take_credit(task, Nanos::MAX)
     }
 
+    fn serves(&self, task: TaskId) -> Option<bool> {
+        Some(!self.is_out(task))
+    }
+
     fn slice_ns(&self, task: TaskId) -> Option<Nanos> {
         let run_ns = self.tasks[task.index()].run_ns;
         (run_ns < self.quantum_ns).then_some(run_ns)

@@ -35,9 +35,12 @@ impl Account {
     }
 
     #[allow(clippy::cast_possible_wrap)] // below the time of all cpus: 2^80 · 2^16
+    fn error(&self) -> ServiceError {
+        ServiceError::from_raw((self.used_ns << 64) - self.ideal as i128)
+    }
+
     fn sample(&mut self) {
-        let error = (self.used_ns << 64) - self.ideal as i128;
-        self.extremes.sample(ServiceError::from_raw(error));
+        self.extremes.sample(self.error());
     }
 }
 
@@ -45,10 +48,14 @@ impl Account {
 /// received, minus the ideal. A run counts as it goes on, and extremes are taken wherever an error
 /// can turn: where a run begins or ends, and where a rate changes.
 ///
+/// A task that blocks while it is ahead goes on to share until the ideal has caught up with it, as in
+/// [`Fluid`](crate::fluid::Fluid): it has asked for what it received. What one that blocks behind was given
+/// too much it stays behind.
+///
 /// Rates are rounded down to 2^−64 cpus, so an error is too large by less than 2^−64 of the time.
 ///
-/// *Cost*: O(depth) for a run's start and stop, O(n log n) for what changes rates, n being the places
-/// that have leaves.
+/// *Cost*: O(depth) for a run's start and stop, and O(n log n) for what changes rates, n being the places
+/// that have leaves; O(1) more for each task that sleeps ahead.
 #[derive(Clone, Debug)]
 pub struct HierarchyErrors {
     cpus: usize,
@@ -58,6 +65,8 @@ pub struct HierarchyErrors {
     since_ns: Nanos,
     /// False after a change: the rates are to be found.
     settled: bool,
+    /// Tasks that sleep and are ahead.
+    ahead: Vec<Place>,
 }
 
 impl HierarchyErrors {
@@ -70,6 +79,7 @@ impl HierarchyErrors {
             accounts: alloc::vec![Account::NEW],
             since_ns: 0,
             settled: true,
+            ahead: Vec::new(),
         }
     }
 
@@ -87,7 +97,40 @@ impl HierarchyErrors {
         place
     }
 
-    /// Changes the tree at `now_ns`: a weight, or the width of a task.
+    /// The task at `place` shares from now on.
+    pub fn wake(&mut self, place: Place, now_ns: Nanos) {
+        self.settle(now_ns);
+        self.forget(place);
+        self.set_width(place, 1);
+    }
+
+    /// The task at `place`, which does not run, sleeps from now on.
+    pub fn block(&mut self, place: Place, now_ns: Nanos) {
+        self.settle(now_ns);
+        if self.accounts[place.index()].error() > ServiceError::from_ns(0) {
+            self.ahead.push(place);
+        } else {
+            self.set_width(place, 0);
+        }
+    }
+
+    /// The task at `place`, which does not run, shares no longer, whether it is ahead or not.
+    pub fn leave(&mut self, place: Place, now_ns: Nanos) {
+        self.settle(now_ns);
+        self.forget(place);
+        self.set_width(place, 0);
+    }
+
+    fn forget(&mut self, place: Place) {
+        self.ahead.retain(|&ahead| ahead != place);
+    }
+
+    fn set_width(&mut self, place: Place, cpus: u32) {
+        self.tree.set_width(place, cpus);
+        self.settled = false;
+    }
+
+    /// Changes the tree at `now_ns`: a weight, or the width of a place that is neither woken nor blocked.
     pub fn change(&mut self, now_ns: Nanos, change: impl FnOnce(&mut Hierarchy)) {
         self.settle(now_ns);
         change(&mut self.tree);
@@ -168,6 +211,7 @@ impl HierarchyErrors {
     /// Samples `place` and all above it, and lets `update` change each, given the time since
     /// `since_ns`.
     fn on_path(&mut self, place: Place, now_ns: Nanos, update: impl Fn(&mut Account, i128)) {
+        self.end_until(now_ns);
         self.find_rates();
         let elapsed_ns = now_ns - self.since_ns;
         let mut at = Some(place);
@@ -193,6 +237,29 @@ impl HierarchyErrors {
 
     /// Integrates up to `now_ns`.
     fn settle(&mut self, now_ns: Nanos) {
+        self.end_until(now_ns);
+        self.integrate(now_ns);
+    }
+
+    /// Tasks with which the ideal has caught up by `now_ns` share no longer from then on.
+    fn end_until(&mut self, now_ns: Nanos) {
+        while let Some((end_ns, at)) = self.next_end().filter(|&(end_ns, _)| end_ns <= now_ns) {
+            self.integrate(end_ns);
+            let place = self.ahead.swap_remove(at);
+            self.set_width(place, 0);
+        }
+    }
+
+    /// When the ideal catches up with a task that sleeps, and its index among those.
+    fn next_end(&mut self) -> Option<(Nanos, usize)> {
+        let ends = (0..self.ahead.len()).filter_map(|at| {
+            let place = self.ahead[at];
+            Some((self.time_of(place, self.used_ns(place))?, at))
+        });
+        ends.min()
+    }
+
+    fn integrate(&mut self, now_ns: Nanos) {
         if now_ns == self.since_ns {
             return;
         }

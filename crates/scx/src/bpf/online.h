@@ -13,8 +13,8 @@
  *      +------ AHEAD <--+ |     block, ahead
  *                +--------+
  *
- * That the ideal has caught up with a task is found out when time is asked for next; what it gave the task
- * since goes to the others.
+ * That the ideal has caught up with a task is found out when time is asked for next; the task is behind by
+ * what it was given since.
  *
  * Who is served and not entitled to a whole cpu receives its weight times V, virtual time, which passes at
  * shared_cpus / shared_weight; the others receive a cpu. The error of a task, its service less that, is a
@@ -487,13 +487,13 @@ static __always_inline void online_withdraw(u32 id, struct s128 error)
 }
 
 /*
- * A task is served no longer, and is behind by at most kept_ns: it had no use for the rest. Those have it
- * who would have received more without the task while that lasted.
+ * A task is served no longer, and is behind by at most ONLINE_KEPT_QUANTA: it had no use for the rest. Those
+ * have it who would have received more without the task while that lasted.
  */
-static __always_inline void online_leave(u32 id, struct s128 error, u64 kept_ns)
+static __always_inline void online_leave(u32 id, struct s128 error)
 {
 	struct online_task __arena *task = ONLINE_TASK(id);
-	s64 excess_ns = -(s64)kept_ns - error.high - (error.low != 0);
+	s64 excess_ns = -(s64)(ONLINE_KEPT_QUANTA * quantum_ns()) - error.high - (error.low != 0);
 
 	if (excess_ns < 0)
 		excess_ns = 0;
@@ -544,7 +544,7 @@ static __always_inline void online_end(u32 id)
 {
 	online_expect_end(id, false);
 	ONLINE_TASK(id)->ahead = false;
-	online_leave(id, online_error(ONLINE_TASK(id)), 0);
+	online_leave(id, online_error(ONLINE_TASK(id)));
 }
 
 /* Tasks that the ideal has caught up with are asleep from now on. */
@@ -632,7 +632,7 @@ policy_fn u32 online_block(u32 id)
 		online_expect_end(id, true);
 		return 0;
 	}
-	online_leave(id, error, ONLINE_KEPT_QUANTA * quantum_ns());
+	online_leave(id, error);
 	return 0;
 }
 

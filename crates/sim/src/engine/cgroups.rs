@@ -86,11 +86,6 @@ impl<P: Policy> Tree<P> {
             self.nodes[node.index()] = self.errors.add(parent, cgroup.weight);
         }
     }
-
-    fn set_width(&mut self, task: TaskId, cpus: u32, now_ns: Nanos) {
-        let place = self.tasks[task.index()];
-        self.errors.change(now_ns, |tree| tree.set_width(place, cpus));
-    }
 }
 
 impl<P: Policy> Policy for Tree<P> {
@@ -105,7 +100,7 @@ impl<P: Policy> Policy for Tree<P> {
     /// What it received is kept, and the place for it.
     fn remove(&mut self, task: TaskId, now_ns: Nanos) {
         self.policy.remove(task, now_ns);
-        self.set_width(task, 0, now_ns);
+        self.errors.leave(self.tasks[task.index()], now_ns);
     }
 
     fn set_weight(&mut self, task: TaskId, weight: Weight, now_ns: Nanos) {
@@ -116,12 +111,12 @@ impl<P: Policy> Policy for Tree<P> {
 
     fn wake(&mut self, task: TaskId, now_ns: Nanos) {
         self.policy.wake(task, now_ns);
-        self.set_width(task, 1, now_ns);
+        self.errors.wake(self.tasks[task.index()], now_ns);
     }
 
     fn block(&mut self, task: TaskId, now_ns: Nanos) {
         self.policy.block(task, now_ns);
-        self.set_width(task, 0, now_ns);
+        self.errors.block(self.tasks[task.index()], now_ns);
     }
 
     fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
