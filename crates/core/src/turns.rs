@@ -32,7 +32,8 @@
 //!   sleeps and wakes often and runs for moments costs the policy nothing. (On several cpus the weights
 //!   of all that are awake must count: they decide who is worth a whole one.)
 //! * A task may begin with credit that others were paid, **in advance** of its own turns
-//!   ([`Policy::endow`]): the policy serves it when it has used that. Who ends leaves the queue, and its
+//!   ([`Policy::endow`]): the policy serves it when it has used that, or when it is passed over for a task
+//!   that keeps its cpu. Who ends leaves the queue, and its
 //!   credit ([`Policy::retire`]); a task may lend of its own ([`Policy::take_credit`]). Whose that is then
 //!   is the caller's affair: in the kernel the cgroup's. So a process that is done before its first turn
 //!   would have come costs its family nothing.
@@ -548,6 +549,13 @@ impl<P: Policy> Turns<P> {
         }
         let held = self.cpus[cpu].held;
         let stays = held != NIL && self.needs_cpu(TaskId(held));
+        // Who is passed over may be for ever: it waits for its turns, whatever it has in advance.
+        if stays
+            && let Some(ready) = self.ready
+            && self.is_out(ready)
+        {
+            self.join(ready, now_ns);
+        }
         if !stays && let Some(task) = self.entitled(cpu) {
             return Some(self.start_between_turns(cpu, task));
         }

@@ -10,6 +10,10 @@ use crate::cgroups::Query;
 use crate::policies;
 use crate::weight::Weights;
 
+const SHORTEST: Duration = Duration::from_micros(100);
+const LONGEST_QUANTUM: Duration = Duration::from_secs(1);
+const LONGEST_RESCUE: Duration = Duration::from_secs(15);
+
 /// Makes a policy of proportional sharing the scheduler of this machine, until Ctrl-C.
 ///
 /// Every task gets the share of the cpus that its weight gives it: by its nice value (each level is
@@ -27,11 +31,11 @@ pub(crate) struct Options {
     pub(crate) policy: policies::Spec,
 
     /// Length of a quantum. What a task runs too long it makes up for later.
-    #[arg(long, default_value = "5ms", value_parser = parse_duration)]
+    #[arg(long, default_value = "5ms", value_parser = parse_quantum)]
     pub(crate) quantum: Duration,
 
     /// A task that has waited for so long is run out of turn.
-    #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "TIME")]
+    #[arg(long, default_value = "10s", value_parser = parse_rescue, value_name = "TIME")]
     pub(crate) rescue: Duration,
 
     /// Tasks that have a place of their own; those beyond are together as one more task of nice 0.
@@ -127,8 +131,23 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         "s" => 1_000_000_000,
         _ => return Err(wrong()),
     };
-    let ns = number.checked_mul(unit_ns).filter(|ns| (100_000..=30_000_000_000).contains(ns));
-    ns.map(Duration::from_nanos).ok_or_else(|| format!("'{text}' is not within 100us..30s"))
+    let ns = number.checked_mul(unit_ns).ok_or_else(wrong)?;
+    Ok(Duration::from_nanos(ns))
+}
+
+fn parse_quantum(text: &str) -> Result<Duration, String> {
+    let fits = |quantum: &Duration| (SHORTEST..=LONGEST_QUANTUM).contains(quantum);
+    let wrong = || format!("a quantum is from 100us to 1s, not {text}");
+    Some(parse_duration(text)?).filter(fits).ok_or_else(wrong)
+}
+
+/// The kernel ends a scheduler under which a task has waited for 30 s.
+fn parse_rescue(text: &str) -> Result<Duration, String> {
+    let fits = |rescue: &Duration| (SHORTEST..=LONGEST_RESCUE).contains(rescue);
+    let wrong = || {
+        format!("a task is rescued after 100us to 15s, not {text}: one that has waited 30s ends us")
+    };
+    Some(parse_duration(text)?).filter(fits).ok_or_else(wrong)
 }
 
 #[cfg(test)]
@@ -137,10 +156,12 @@ mod tests {
 
     #[test]
     fn durations_need_a_unit_and_a_sensible_size() {
-        assert_eq!(parse_duration("5ms"), Ok(Duration::from_millis(5)));
-        assert_eq!(parse_duration("200us"), Ok(Duration::from_micros(200)));
-        for wrong in ["5", "ms", "0ms", "-5ms", "31s", "99999999999999999999s", "5 ms"] {
-            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        assert_eq!(parse_quantum("5ms"), Ok(Duration::from_millis(5)));
+        assert_eq!(parse_quantum("200us"), Ok(Duration::from_micros(200)));
+        assert_eq!(parse_rescue("15s"), Ok(Duration::from_secs(15)));
+        assert!(parse_rescue("16s").is_err());
+        for wrong in ["5", "ms", "0ms", "-5ms", "2s", "99999999999999999999s", "5 ms"] {
+            assert!(parse_quantum(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -186,6 +186,38 @@ fn who_is_worth_a_whole_cpu_has_it() {
     });
 }
 
+/// A new task that has credit in advance is in no queue: as many hogs as there are cpus, none of whom is to
+/// be interrupted, would let it wait for ever.
+#[test]
+fn who_begins_with_credit_runs_soon() {
+    on_all_cpus(&by_weight(), &[3, 4, 8], |entry, cpus| {
+        let setup = Setup::new(cpus, QUANTUM_NS);
+        let mut policy = with_turns(entry, &setup);
+        let id = |index: usize| TaskId(u32::try_from(index).expect("few"));
+        for hog in 0..cpus {
+            policy.add(id(hog), Weight::ONE);
+            policy.wake(id(hog), 0);
+        }
+        let mut runs: Vec<_> = (0..cpus).map(|cpu| policy.pick(cpu, 0)).collect();
+        let newcomer = id(cpus);
+        policy.add(newcomer, Weight::ONE);
+        policy.endow(newcomer, QUANTUM_NS / 2);
+        policy.wake(newcomer, 0);
+        for quantum in 1..10 {
+            let now_ns = quantum * QUANTUM_NS;
+            for task in runs.drain(..).flatten() {
+                let used_ns = policy.slice_ns(task).unwrap_or(QUANTUM_NS);
+                policy.charge(task, used_ns, now_ns);
+            }
+            runs.extend((0..cpus).map(|cpu| policy.pick(cpu, now_ns)));
+            if runs.contains(&Some(newcomer)) {
+                return;
+            }
+        }
+        panic!("{} on {cpus} cpus: it waits", entry.name);
+    });
+}
+
 /// The policies that share by weight, deterministically. (On several cpus round robin pays sleepers
 /// too much: a consumed turn takes no time, so they queue again before those who run.)
 pub(crate) fn by_weight() -> Vec<Entry> {

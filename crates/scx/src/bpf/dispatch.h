@@ -67,6 +67,10 @@ enum verb {
 	VERB_AGAIN,
 };
 
+/* A task that has waited too long runs for such a part of a quantum, but for no less than this. */
+#define RESCUE_PART 32
+#define RESCUE_LEAST_NS 100000ULL
+
 /* Picks for others until a cpu lets go of the lock. */
 #define PICKS_ELSEWHERE 64
 
@@ -95,6 +99,14 @@ global_fn u32 settle_previous(u32 cpu, u32 id, u64 exec_ns)
 	}
 	slot->in_transit = true;
 	return false;
+}
+
+/* How long a task is run out of turn. Nobody is charged, so it is short: the kernel is to see it run. */
+static u64 rescue_run_ns(void)
+{
+	u64 run_ns = quantum / RESCUE_PART;
+
+	return run_ns > RESCUE_LEAST_NS ? run_ns : RESCUE_LEAST_NS;
 }
 
 /* A task that has waited too long, unless the last decision was a rescue too; else NIL. */
@@ -224,7 +236,7 @@ static u64 decide(u32 cpu, u32 previous, u64 exec_ns)
 		return DECISION(VERB_NOTHING, NIL);
 	id = rescue(cpu);
 	if (id != NIL) {
-		ledger_grant(&slots[id], quantum);
+		ledger_grant(&slots[id], rescue_run_ns());
 		slots[id].cpu = cpu;
 		return DECISION(id == previous ? VERB_KEEP : VERB_RUN_AWAY, id);
 	}
@@ -324,6 +336,9 @@ static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 		return true;
 	/* We have passed a barrier, with the lock. */
 	if (word_look(&slots[id].in_transit)) {
+		/* It waits there for a moment to read on, behind a whole turn: it has that moment at once. */
+		if (word_look(&slots[id].in_transit) == READS_IN_TRANSIT)
+			scx_bpf_kick_cpu(slots[id].home, SCX_KICK_PREEMPT);
 		slice_begins(cpu, ledger_slice_ns(&slots[id]));
 		return false;
 	}

@@ -143,7 +143,7 @@ static u32 place_of(struct slot __arena *slot, u32 id, u64 exec_ns, bool thrown_
 static __always_inline bool makes_room(struct slot __arena *slot, u32 home, bool reads)
 {
 	slot->confined = false;
-	slot->in_transit = reads;
+	slot->in_transit = reads ? READS_IN_TRANSIT : 0;
 	/* A barrier. */
 	return word_exchange(&slot->home, home) != NIL && word_look(&slot->state) == TASK_WAITING &&
 	       !slot->news && !shared->idle_cpus;
@@ -227,7 +227,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		confined = is_confined(p);
 	slot->home = home;
 	slot->confined = confined;
-	slot->in_transit = reads;
+	slot->in_transit = reads ? READS_IN_TRANSIT : 0;
 	if (slot->state == TASK_BLOCKED) {
 		if (!slot->known) {
 			slot->exec_ns = exec_ns;

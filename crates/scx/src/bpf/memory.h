@@ -84,7 +84,7 @@ enum news {
 		u16 blocked_on; \
 		/* The cpu of the run queue that it was last put on. */ \
 		u32 home; \
-		/* It waits, but a cpu has it still: in transit, or reading. */ \
+		/* A cpu that it leaves has it still: 1 until it has switched, READS_IN_TRANSIT while it reads on. */ \
 		u32 in_transit; \
 		/* The cpu that counts it among those outside the policy. */ \
 		u16 away_on; \

@@ -40,8 +40,9 @@
  *     (ledger.h), which lengthens or shortens its next runs.
  *   - What is waiting, running or blocked for the policy is a task's turn, not always the task: one
  *     that sleeps waits for the turns that it will use later (turns.h).
- *   - A task that has to run outside the policy for a quantum (rescued, or bound to other cpus than
- *     the one that picked it) is charged, blocked, and woken when the quantum is over.
+ *   - A task that has to run outside the policy for a quantum (bound to other cpus than the one
+ *     that picked it) is charged, blocked, and woken when the quantum is over; one that is rescued is not
+ *     charged.
  *
  * `now_ns()` is the time of the event being handled; `quantum_ns()` the length of a quantum;
  * `policy_option(i)` what the user chose, in the order of src/policies.rs.

@@ -20,9 +20,10 @@
  * quantum is charged and it parts from the policy (send_away); cpu 0 runs it for a quantum beside its own
  * task; then it joins again. It got the quantum that it was picked for, on the cpu where it may run.
  *
- * Rescue: a task that has waited `rescue_ns` is run out of turn for one quantum, at most every
+ * Rescue: a task that has waited `rescue_ns` is run out of turn for a 32nd of a quantum, at most every
  * second decision of a cpu, and keeps its place in the policy. Shares stay exact unless a task's is
- * below a quantum in `rescue_ns`; a rescue adds at most a quantum to the error of others.
+ * below a quantum in `rescue_ns`; each rescue adds as much to the error of others, and thousands of such
+ * tasks take a few hundredths of a cpu.
  */
 #ifndef PRORATA_QUEUE_H
 #define PRORATA_QUEUE_H

@@ -13,6 +13,9 @@
  * So: a reader goes on, for moments, until it reads no longer, or has had enough of them. What it runs too
  * long is a debt, as ever (ledger.h).
  *
+ * Who is to leave when he has had them has as many once more, each behind the turn of whoever is next there.
+ * So a cpu that picks him meanwhile, and waits for him, has him read on at once (dispatch.h).
+ *
  * Our programs read, too, and the depth is counted in the current task.
  */
 #ifndef PRORATA_READER_H
@@ -20,6 +23,8 @@
 
 #define READER_NS 100000ULL
 #define READER_MOMENTS 20
+/* Of a slot: it leaves a cpu, and reads on there. */
+#define READS_IN_TRANSIT 2
 
 static bool is_reading(const struct task_struct *p)
 {

@@ -430,6 +430,16 @@ policy_fn u32 turns_next(u32 cpu)
 	return NIL;
 }
 
+/* A ready task is passed over, may be for ever: it waits for its turns, whatever it has in advance. */
+policy_fn u32 turns_pass_over(u32 id)
+{
+	if (turns_is_out(TURN(id))) {
+		turns_join(TURN(id), id);
+		turns_joined(id);
+	}
+	return 0;
+}
+
 /* A pick where tasks are ready or interrupted, on several cpus. */
 turns_fn u32 turns_pick_amid_others(u32 cpu)
 {
@@ -443,6 +453,8 @@ turns_fn u32 turns_pick_amid_others(u32 cpu)
 	}
 	id = turn_cpu(cpu)->held;
 	stays = id != NIL && turns_needs_cpu(id);
+	if (stays && TURNS->ready.first != NIL)
+		turns_pass_over(TURNS->ready.first);
 	if (!stays) {
 		id = turns_entitled(cpu);
 		if (id != NIL)
