@@ -109,6 +109,21 @@ fn bad_input_is_refused_by_name() {
 }
 
 #[test]
+fn no_output_takes_the_place_of_another_or_of_the_workload() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (own, other) = (path("own.json"), path("other.csv"));
+    std::fs::write(&own, r#"{ "tasks": { "a": { "run": 10 } } }"#).expect("written");
+    refuses(&["simulate", &own, "-o", &own], "own.json: that is the input");
+    refuses(&["simulate", &own, "-o", &other, "-o", &other], "give each output a file of its own");
+    let means = ["compare", &own, "--seeds", "2", "-o", &other, "--means", &other];
+    refuses(&means, "give each output a file of its own");
+    std::fs::create_dir(path("x.csv")).expect("a directory");
+    refuses(&["simulate", &own, "-o", &path("x.csv")], "it is a directory");
+    assert_eq!(std::fs::read_dir(&directory).expect("a directory").count(), 2);
+}
+
+#[test]
 fn workloads_that_cannot_go_on_are_refused() {
     let refused = |text: &str, named: &str| {
         let file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a file");

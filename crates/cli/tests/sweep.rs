@@ -130,6 +130,32 @@ fn what_is_printed_is_what_was_asked_for() {
 }
 
 #[test]
+fn no_output_takes_the_place_of_another_or_of_an_input() {
+    let directory = directory();
+    let refused = |args: &[&str]| {
+        let output = sweep(args, directory.path());
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        text(&output.stderr)
+    };
+    let twice = refused(&["sweep.toml", "-o", "a.csv", "--means", "./a.csv"]);
+    assert!(twice.contains("./a.csv") && twice.contains("give each output a file of its own"));
+    for (sweep, workload) in [("in.csv", "workload.toml"), ("sweep.toml", "sweep.csv")] {
+        let asked = SWEEP.replace("workload.toml", workload);
+        std::fs::write(directory.path().join(sweep), &asked).expect("written");
+        let _ = std::fs::write(directory.path().join("sweep.csv"), WORKLOAD);
+        let lost = refused(&[sweep]);
+        assert!(lost.contains("that is the input") && lost.contains("--output"), "{lost}");
+        let left = std::fs::read_to_string(directory.path().join(sweep)).expect("still there");
+        assert_eq!(left, asked);
+    }
+    assert!(refused(&["."]).contains("cannot read ."));
+    let short = SWEEP.replace("seeds = 8", "seeds = 2").replace("[2, 4, 6, 8, 10]", "[2]");
+    std::fs::write(directory.path().join("short.toml"), short).expect("written");
+    let told = sweep(&["short.toml"], directory.path());
+    assert!(text(&told.stderr).ends_with("wrote short.csv\n"), "{}", text(&told.stderr));
+}
+
+#[test]
 fn bad_input_is_named_and_remedied() {
     let directory = directory();
     let refused = |args: &[&str]| {

@@ -56,15 +56,15 @@ impl Args {
             let possible = (1..=MAX_RUNS).contains(&(seeds as usize));
             ensure!(possible, "--seeds {seeds} is not possible: give 1 to {MAX_RUNS}");
         }
-        self.outputs.check()?;
+        ensure!(
+            self.seeds.is_some() || !self.outputs.any(),
+            "--output, --means and --differences are for runs over seeds: give --seeds N too"
+        );
+        self.outputs.check([self.workload.as_path()])?;
         let workload = self.overrides.load(&self.workload)?;
         if let Some(seeds) = self.seeds {
             return self.over_seeds(workload, specs, seeds);
         }
-        ensure!(
-            !self.outputs.any(),
-            "--output, --means and --differences are for runs over seeds: give --seeds N too"
-        );
         let setup = workload.setup();
         for spec in &specs {
             match policies::build(spec, &setup) {

@@ -13,6 +13,8 @@ mod compare;
 mod explain;
 #[cfg(feature = "simulate")]
 mod figure;
+#[cfg(feature = "simulate")]
+mod outputs;
 mod policies;
 #[cfg(feature = "simulate")]
 mod progress;

@@ -15,8 +15,8 @@ use prorata_sim::workload::Workload;
 use serde::Serialize;
 use serde_json::json;
 
-use super::print;
 use super::workload::{Form, Overrides, write_file};
+use super::{outputs, print};
 
 /// A quantum of fixed sets. Only ratios matter there.
 const QUANTUM_NS: u64 = 10_000_000;
@@ -131,7 +131,10 @@ impl Kind {
 impl Args {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match (&self.workload, &self.weights) {
-            (Some(path), _) => self.simulate_workload(&self.overrides.load(path)?)?,
+            (Some(path), _) => {
+                let kinds = self.kinds(path)?;
+                self.simulate_workload(&self.overrides.load(path)?, &kinds)?;
+            }
             (None, None) => bail!("simulate what? Name a workload file, or give --weights W,W,…"),
             (None, Some(weights)) => {
                 let report = self.simulate_weights(weights)?;
@@ -145,15 +148,20 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn simulate_workload(&self, workload: &Workload) -> anyhow::Result<()> {
-        let kinds: Vec<Kind> =
-            self.output.iter().map(|path| Kind::of(path)).collect::<anyhow::Result<_>>()?;
+    /// What each output will hold, once it is known that all can be written.
+    fn kinds(&self, workload: &Path) -> anyhow::Result<Vec<Kind>> {
+        let kinds = self.output.iter().map(|path| Kind::of(path)).collect::<anyhow::Result<_>>()?;
+        outputs::check([workload], self.output.iter().map(PathBuf::as_path))?;
+        Ok(kinds)
+    }
+
+    fn simulate_workload(&self, workload: &Workload, kinds: &[Kind]) -> anyhow::Result<()> {
         let policy = policies::build(&self.policy, &workload.setup())?;
         let ran = if kinds.iter().any(|kind| kind.needs_timeline()) {
-            let (ran, timeline) = Ran::new(workload, policy, &kinds, Timeline::default())?;
+            let (ran, timeline) = Ran::new(workload, policy, kinds, Timeline::default())?;
             Ran { timeline, ..ran }
         } else {
-            Ran::new(workload, policy, &kinds, ())?.0
+            Ran::new(workload, policy, kinds, ())?.0
         };
         let Ran { outcome, lags, latencies, timeline } = ran;
         let (segments, truncated) = timeline.into_segments();

@@ -8,9 +8,9 @@ use prorata_sim::export::{Columns, summary_table};
 use prorata_sim::sweep::{Row, Summary, Sweep, execute_all};
 use serde_json::{Map, Value, json};
 
-use super::print;
 use super::progress::{Bar, cpus};
 use super::workload::{Form, write_file};
+use super::{outputs, print};
 
 /// Runs a workload with every combination of settings, policies and seeds that a file asks for.
 ///
@@ -58,12 +58,13 @@ impl Args {
     pub(crate) fn execute(mut self) -> anyhow::Result<ExitCode> {
         ensure!(self.jobs != Some(0), "--jobs 0 leaves nobody to compute: give 1 or more");
         let name = self.file.display().to_string();
-        if self.outputs.output.is_empty() {
+        let sweep = Sweep::load(&self.file).with_context(|| name.clone())?;
+        let by_default = self.outputs.output.is_empty();
+        if by_default {
             let stem = self.file.file_stem().unwrap_or_default();
             self.outputs.output.push(Path::new(stem).with_extension("csv"));
         }
-        self.outputs.check()?;
-        let sweep = Sweep::load(&self.file).with_context(|| name.clone())?;
+        self.outputs.check([self.file.as_path()].into_iter().chain(sweep.workload_file()))?;
         let bar = Bar::new(&name, "runs/s", 1.0);
         let output = Some(self.outputs.output[0].as_path());
         let campaign = execute_all(&sweep, self.jobs.unwrap_or_else(cpus), output, &bar)?;
@@ -74,6 +75,9 @@ impl Args {
         }
         let summary = sweep.summarize(&campaign.rows);
         self.outputs.write(&sweep, &campaign.rows, &summary)?;
+        if by_default {
+            eprintln!("wrote {}", self.outputs.output[0].display());
+        }
         print(&match self.format {
             Format::Table => summary_table(&sweep, &summary),
             Format::Json => object(&name, &sweep, &summary).to_string() + "\n",
@@ -94,22 +98,14 @@ impl Outputs {
         !self.output.is_empty() || self.means.is_some() || self.differences.is_some()
     }
 
-    /// Whether all of them can be written, before anything is computed.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
+    /// Whether all of them can be written beside the `inputs`, before anything is computed.
+    pub(super) fn check<'p>(
+        &'p self,
+        inputs: impl IntoIterator<Item = &'p Path>,
+    ) -> anyhow::Result<()> {
         let all = self.output.iter().chain(&self.means).chain(&self.differences);
         all.clone().try_for_each(|path| Form::of(path).map(drop))?;
-        let directory = |path: &Path| match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
-            _ => PathBuf::from("."),
-        };
-        for path in all {
-            ensure!(
-                directory(path).is_dir(),
-                "cannot write {}: there is no such directory; make it first",
-                path.display()
-            );
-        }
-        Ok(())
+        outputs::check(inputs, all.map(PathBuf::as_path))
     }
 
     pub(super) fn write(

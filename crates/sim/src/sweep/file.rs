@@ -43,13 +43,15 @@ impl Sweep {
     /// When a file cannot be read, or says what cannot be done.
     pub fn load(path: &Path) -> Result<Sweep, SweepError> {
         let mut table: Table = syntax(&read(path)?)?;
+        let mut workload_file = None;
         if let Some(Value::String(name)) = table.get("workload") {
             let place = path.parent().unwrap_or(Path::new("")).join(name);
             let workload: Table = syntax(&read(&place)?)
                 .map_err(|error| SweepError::at(place.display(), error.to_string()))?;
             table.insert("workload".into(), Value::Table(workload));
+            workload_file = Some(place);
         }
-        Sweep::new(table)
+        Ok(Sweep { workload_file, ..Sweep::new(table)? })
     }
 
     /// The sweep in `text`, which holds its workload as a table: what [`Sweep::text`] gives.
@@ -85,6 +87,7 @@ impl Sweep {
         };
         let sweep = Sweep {
             text: Some(text),
+            workload_file: None,
             points,
             policies: file.policies,
             seeds,
@@ -108,6 +111,7 @@ impl Sweep {
     ) -> Result<Sweep, SweepError> {
         let sweep = Sweep {
             text: None,
+            workload_file: None,
             points: vec![Point { settings: Vec::new(), workload }],
             policies,
             seeds,

@@ -28,7 +28,7 @@
 //! * [`execute_all`] does it on this machine, in parallel, with a journal from which an interrupted
 //!   sweep goes on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -144,6 +144,8 @@ struct Point {
 pub struct Sweep {
     /// All of it, unless it was made of a workload in memory.
     text: Option<String>,
+    /// Where the workload was read, if it has a file of its own.
+    workload_file: Option<PathBuf>,
     points: Vec<Point>,
     policies: Vec<String>,
     seeds: Vec<u64>,
@@ -195,6 +197,12 @@ impl Sweep {
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref()
+    }
+
+    /// The file that the workload was read from, if [`Sweep::load`] read it from one of its own.
+    #[must_use]
+    pub fn workload_file(&self) -> Option<&Path> {
+        self.workload_file.as_deref()
     }
 
     /// The number of runs.
