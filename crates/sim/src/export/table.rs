@@ -108,7 +108,7 @@ fn jobs(out: &mut String, outcome: &Outcome) {
         let _ = writeln!(
             out,
             "{} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
-            label(group),
+            fit(&label(group)),
             counts.jobs_asked,
             counts.jobs_done,
             counts.jobs_missed,
@@ -350,4 +350,36 @@ fn matrix(
     }
     out.push('\n');
     more(out, groups, MAX_GROUPS, "groups");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::parse_toml;
+
+    const WORKLOAD: &str = "duration = '1s'
+        [[task]]
+        name = 'a'
+        phases = [{ run = '2ms' }, { sleep = '9ms' }]
+        [[task]]
+        name = 'a longer name than fits'
+        phases = [{ run = '1ms' }, { sleep = '4ms' }]";
+
+    fn outcome(text: &str, policy: &str) -> Outcome {
+        crate::simulate(&parse_toml(text).expect("a workload"), policy).expect("it runs")
+    }
+
+    #[test]
+    fn columns_end_alike() {
+        let text = table("gr3", &outcome(WORKLOAD, "gr3"));
+        let (mut tables, mut widths) = (text.split("\n\n"), Vec::new());
+        while let Some(part) = tables.find(|part| part.contains("\ngroup ")) {
+            let lines = part.lines().skip_while(|line| !line.starts_with("group "));
+            widths.push(lines.map(|line| line.chars().count()).collect::<Vec<_>>());
+        }
+        assert_eq!(widths.len(), 2, "{text}");
+        for width in widths {
+            assert!(width.len() == 3 && width.iter().all(|&w| w == width[0]), "{text}");
+        }
+    }
 }
