@@ -126,9 +126,13 @@ fn jobs(out: &mut String, outcome: &Outcome) {
 }
 
 fn mark(out: &mut String, outcome: &Outcome) {
-    if outcome.groups.iter().any(|group| group.arrivals == Arrivals::Observed) {
+    if has_observed(outcome) {
         let _ = writeln!(out, "{MARK}");
     }
+}
+
+fn has_observed(outcome: &Outcome) -> bool {
+    outcome.groups.iter().any(|group| group.arrivals == Arrivals::Observed)
 }
 
 /// The name of a group, and a mark if it asks as in the schedule.
@@ -192,9 +196,20 @@ pub(super) fn fit_to(name: &str, width: usize) -> String {
     name.chars().take(width - 1).chain(['…']).collect()
 }
 
-/// What the numbers of a comparison say.
-const LEGEND: &str = "
+/// What the ideal of a comparison is, unless it follows the schedule.
+const SAME_IDEAL: &str = "
 The ideal is the same for all: fluid GMS fed with what each task would ask for alone, on a cpu of its own
+";
+const IDEAL_OF_CGROUPS: &str = "
+The ideal is of each policy's own schedule: hierarchical GMS of the tasks that are runnable in it
+";
+const IDEAL_OF_WAITS: &str = "
+The ideal is of each policy's own schedule: fluid GMS fed with what each task would ask for alone, and those
+marked * as they ask in it
+";
+
+/// What the numbers of a comparison say.
+const LEGEND: &str = "\
 behind, ahead: furthest that any task was from the ideal's service; nearer to 0 is better
 least: what the group that got least received, in percent of the ideal's service; 100 is fair
 missed: jobs neither done nor being done, in percent of those asked for
@@ -215,6 +230,7 @@ pub fn comparison(compared: &[Compared]) -> String {
     if let Some((_, first)) = done.first() {
         out += &heading("Compared", first);
         policies(&mut out, &done);
+        out += ideal(first);
         out += LEGEND;
         mark(&mut out, first);
         matrices(&mut out, &done);
@@ -223,6 +239,15 @@ pub fn comparison(compared: &[Compared]) -> String {
         |(policy, outcome): &'_ Compared| Some((policy.clone(), outcome.as_ref().err()?.clone()));
     left_out(&mut out, compared.iter().filter_map(failed));
     out
+}
+
+/// Which ideal policies are held against in a workload that had this outcome.
+fn ideal(outcome: &Outcome) -> &'static str {
+    match has_observed(outcome) {
+        _ if !outcome.cgroups.is_empty() => IDEAL_OF_CGROUPS,
+        true => IDEAL_OF_WAITS,
+        false => SAME_IDEAL,
+    }
 }
 
 /// By group and policy.
@@ -381,5 +406,24 @@ mod tests {
         for width in widths {
             assert!(width.len() == 3 && width.iter().all(|&w| w == width[0]), "{text}");
         }
+    }
+
+    fn compared(text: &str, policies: &[&str]) -> String {
+        let one = |policy: &&str| (policy.to_string(), Ok(outcome(text, policy)));
+        comparison(&policies.iter().map(one).collect::<Vec<Compared>>())
+    }
+
+    #[test]
+    fn whose_ideal_it_is_is_told() {
+        let own = "The ideal is of each policy's own schedule";
+        let alone = compared(WORKLOAD, &["gr3"]);
+        assert!(alone.contains("The ideal is the same for all") && !alone.contains(own), "{alone}");
+        let waits = WORKLOAD
+            .replace("{ run = '2ms' }", "{ lock = 'l' }, { run = '2ms' }, { unlock = 'l' }");
+        let waits = compared(&waits, &["gr3"]);
+        assert!(waits.contains(own) && !waits.contains("the same for all"), "{waits}");
+        let tree = WORKLOAD.replace("phases", "cgroup = 'c'\nphases") + "\n[[cgroup]]\nname = 'c'";
+        let tree = compared(&tree, &["gr3"]);
+        assert!(tree.contains(own) && !tree.contains("the same for all"), "{tree}");
     }
 }
