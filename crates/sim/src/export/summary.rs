@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::table::{fit_to, left_out};
+use super::table::left_out;
 use crate::sweep::statistics::Estimate;
 use crate::sweep::{Difference, Mean, Summary, Sweep};
 use crate::workload::format_duration;
 
 /// Points of the grid that are shown.
 const MAX_POINTS: usize = 12;
-/// Width of the first column.
+/// Width of the first column, at least; more if a policy's name is longer.
 const NAME: usize = 30;
 
 /// What the numbers say.
@@ -68,7 +68,8 @@ fn block(
     differences: &[&Difference],
 ) {
     let interval = format!("{} % interval", confidence * 100.0);
-    let _ = writeln!(out, "\n{measure:NAME$} {:>10} {interval:>24}  differs from", "mean");
+    let width = means.iter().map(|mean| mean.policy.chars().count()).fold(NAME, usize::max);
+    let _ = writeln!(out, "\n{measure:width$} {:>10} {interval:>24}  differs from", "mean");
     for mean in means {
         let Estimate { mean: value, low, high, .. } = mean.estimate;
         let interval = match (low, high) {
@@ -90,8 +91,8 @@ fn block(
             _ => others.join(", "),
         };
         let value = number(measure, value);
-        let policy = fit_to(&mean.policy, NAME);
-        let line = format!("{policy} {value:>10} {interval:>24}  {others}");
+        let policy = &mean.policy;
+        let line = format!("{policy:width$} {value:>10} {interval:>24}  {others}");
         let _ = writeln!(out, "{}", line.trim_end());
     }
 }

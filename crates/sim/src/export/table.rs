@@ -10,7 +10,7 @@ mod tree;
 /// Groups that a table shows.
 const MAX_GROUPS: usize = 40;
 const NAME: usize = 20;
-/// Of a policy: as wide as the longest name of the registry.
+/// Of a policy, at least; more if its name is longer.
 const COLUMN: usize = 11;
 
 /// What stands below the tables if a group is marked in them.
@@ -184,16 +184,12 @@ fn more(out: &mut String, all: usize, shown: usize, what: &str) {
     }
 }
 
+/// `name` padded, or cut, to its column.
 fn fit(name: &str) -> String {
-    fit_to(name, NAME)
-}
-
-/// `name` padded, or cut, to `width`.
-pub(super) fn fit_to(name: &str, width: usize) -> String {
-    if name.chars().count() <= width {
-        return format!("{name:width$}");
+    if name.chars().count() <= NAME {
+        return format!("{name:NAME$}");
     }
-    name.chars().take(width - 1).chain(['…']).collect()
+    name.chars().take(NAME - 1).chain(['…']).collect()
 }
 
 /// What the ideal of a comparison is, unless it follows the schedule.
@@ -305,14 +301,15 @@ pub(super) fn left_out(out: &mut String, failed: impl Iterator<Item = (String, S
 }
 
 fn policies(out: &mut String, done: &[(&str, &Outcome)]) {
+    let name = done.iter().map(|(policy, _)| policy.chars().count()).fold(NAME, usize::max);
     let _ = writeln!(
         out,
-        "{:NAME$} {:^17} {:^6} {:^6} {:^26} {:^21} {:^14}",
+        "{:name$} {:^17} {:^6} {:^6} {:^26} {:^21} {:^14}",
         "", "error, quanta", "%", "%", "waking up to running", "a second", "cpus idle, %"
     );
     let _ = writeln!(
         out,
-        "{:NAME$} {:>8} {:>8} {:>6} {:>6} {:>8} {:>8} {:>8} {:>9} {:>11} {:>6} {:>7}",
+        "{:name$} {:>8} {:>8} {:>6} {:>6} {:>8} {:>8} {:>8} {:>9} {:>11} {:>6} {:>7}",
         "policy",
         "behind",
         "ahead",
@@ -329,8 +326,7 @@ fn policies(out: &mut String, done: &[(&str, &Outcome)]) {
     for (policy, outcome) in done {
         let _ = writeln!(
             out,
-            "{} {:>8.2} {:>8.2} {:>6.1} {:>6.1} {:>8} {:>8} {:>8} {:>9.0} {:>11.0} {:>6.1} {:>7.2}",
-            fit(policy),
+            "{policy:name$} {:>8.2} {:>8.2} {:>6.1} {:>6.1} {:>8} {:>8} {:>8} {:>9.0} {:>11.0} {:>6.1} {:>7.2}",
             outcome.errors.error_min,
             outcome.errors.error_max,
             outcome.least_percent(),
@@ -360,7 +356,7 @@ fn matrix(
         let _ = write!(out, " {:>COLUMN$}", "ideal");
     }
     for (policy, _) in done {
-        let _ = write!(out, " {:>COLUMN$}", policy.chars().take(COLUMN).collect::<String>());
+        let _ = write!(out, " {policy:>COLUMN$}");
     }
     let groups = done.first().map_or(0, |(_, outcome)| outcome.groups.len());
     for index in 0..groups.min(MAX_GROUPS) {
@@ -369,8 +365,9 @@ fn matrix(
         if let Some(ideal) = ideal {
             let _ = write!(out, " {:>COLUMN$}", ideal(group));
         }
-        for (_, outcome) in done {
-            let _ = write!(out, " {:>COLUMN$}", cell(&outcome.groups[index]));
+        for (policy, outcome) in done {
+            let width = policy.chars().count().max(COLUMN);
+            let _ = write!(out, " {:>width$}", cell(&outcome.groups[index]));
         }
     }
     out.push('\n');
@@ -411,6 +408,27 @@ mod tests {
     fn compared(text: &str, policies: &[&str]) -> String {
         let one = |policy: &&str| (policy.to_string(), Ok(outcome(text, policy)));
         comparison(&policies.iter().map(one).collect::<Vec<Compared>>())
+    }
+
+    #[test]
+    fn no_two_policies_have_the_same_heading() {
+        let policies =
+            ["gr3", "gr3:sleepers=turns", "gr3:sleepers=paper", "gr3:sleepers=corrected"];
+        let text = compared(WORKLOAD, &policies);
+        for policy in policies {
+            assert!(text.lines().any(|line| line.starts_with(&format!("{policy} "))), "{text}");
+        }
+        let headings = text.lines().filter(|line| line.starts_with("group "));
+        for heading in headings {
+            assert!(
+                policies.iter().all(|policy| heading.contains(&format!(" {policy}"))),
+                "{text}"
+            );
+        }
+        let matrix =
+            text.split("\n\n").find(|part| part.starts_with("Received")).expect("it is there");
+        let widths: Vec<usize> = matrix.lines().skip(1).map(|line| line.chars().count()).collect();
+        assert!(widths.len() == 3 && widths.iter().all(|&width| width == widths[0]), "{matrix}");
     }
 
     #[test]
