@@ -1,6 +1,9 @@
 //! `prorata`: proportional-share cpu scheduling, for real commands, in simulation and in the
 //! kernel. Each subcommand is one file in `commands/`.
 
+// It panics where standard output is closed or full: commands::print does not.
+#![cfg_attr(not(test), deny(clippy::print_stdout))]
+
 use std::process::ExitCode;
 
 use clap::Parser;

@@ -1,6 +1,6 @@
 //! `prorata run`: real commands share cpus by weight.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ impl Common {
             Format::Json => serde_json::to_string(&report)? + "\n",
             Format::Csv => print::csv(&report)?,
         };
-        std::io::stdout().write_all(text.as_bytes()).context("cannot print the report")?;
+        super::print(&text)?;
         Ok(ExitCode::from(u8::from(report.a_command_failed())))
     }
 

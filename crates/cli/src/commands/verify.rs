@@ -9,16 +9,20 @@
 
 mod steps;
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use prorata::ideal::ServiceErrors;
 use prorata::{Nanos, Policy, Setup, TaskId, Weight, central};
 use prorata_sim::workload::LONGEST_NS;
+use serde_json::{Map, Value, json};
 use steps::Steps;
+
+use super::print;
 
 /// Numbers of tasks in a recording are below this.
 const MAX_TASKS: u32 = 1 << 20;
@@ -29,55 +33,122 @@ const MAX_NS: Nanos = 1 << 62;
 pub(crate) struct Args {
     /// The recording.
     file: PathBuf,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    /// Lines, for people.
+    Table,
+    /// One JSON object, for programs.
+    Json,
+}
+
+/// What a replay found.
+enum Found {
+    /// A line that tells what the policy does not do.
+    Difference(Difference),
+    /// None.
+    Same(Summary),
+}
+
+/// The line with this number tells what the policy does not do, in words.
+struct Difference(u64, String);
+
+/// What a recording holds: for people, and by name.
+struct Summary {
+    text: String,
+    values: Map<String, Value>,
 }
 
 impl Args {
     /// Exit code 1 if a decision differs.
     pub(crate) fn execute(self) -> Result<ExitCode> {
         let name = self.file.display().to_string();
-        let file = File::open(&self.file).with_context(|| format!("cannot read {name}"))?;
-        let mut lines = (1..).zip(BufReader::new(file).lines());
-        let (_, first) = lines.next().with_context(|| format!("{name} is empty"))?;
-        let head = Head::parse(&first?).with_context(|| format!("{name}, line 1"))?;
-        if steps::are_recorded(&head) {
-            return verify_steps(&name, head, lines);
-        }
-        let mut replay = Replay::start(head).with_context(|| format!("{name}, line 1"))?;
-        for (number, line) in lines {
-            let line = line.with_context(|| format!("cannot read {name}"))?;
-            let place = || format!("{name}, line {number}: '{line}'");
-            if let Some(difference) = replay.event(&line).with_context(place)? {
-                println!("{name}, line {number}: {difference}");
-                return Ok(ExitCode::FAILURE);
-            }
-        }
-        replay.report();
-        Ok(ExitCode::SUCCESS)
+        let found = verify(&name, &self.file)?;
+        print(&match self.format {
+            Format::Table => found.text(&name),
+            Format::Json => found.object(&name).to_string() + "\n",
+        })?;
+        Ok(match found {
+            Found::Difference(_) => ExitCode::FAILURE,
+            Found::Same(_) => ExitCode::SUCCESS,
+        })
     }
+}
+
+impl Found {
+    fn text(&self, name: &str) -> String {
+        match self {
+            Found::Difference(Difference(line, wrong)) => format!("{name}, line {line}: {wrong}\n"),
+            Found::Same(summary) => summary.text.clone(),
+        }
+    }
+
+    fn object(&self, name: &str) -> Value {
+        let mut object = json!({ "recording": name, "same": matches!(self, Found::Same(_)) });
+        let more = match self {
+            Found::Difference(Difference(line, wrong)) => {
+                Map::from_iter([("line".into(), json!(line)), ("difference".into(), json!(wrong))])
+            }
+            Found::Same(summary) => summary.values.clone(),
+        };
+        object.as_object_mut().expect("it is one").extend(more);
+        object
+    }
+}
+
+fn verify(name: &str, path: &Path) -> Result<Found> {
+    let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+    let lines = BufReader::new(file).lines();
+    let mut lines = (1..).zip(lines.map(|line| line.map_err(|error| unreadable(name, error))));
+    let empty = || format!("{name} is empty: name {A_RECORDING}");
+    let (_, first) = lines.next().with_context(empty)?;
+    let head = Head::parse(&first?).with_context(|| format!("{name}, line 1"))?;
+    if steps::are_recorded(&head) {
+        return verify_steps(name, head, lines);
+    }
+    let mut replay = Replay::start(head).with_context(|| format!("{name}, line 1"))?;
+    for (number, line) in lines {
+        let line = line?;
+        let place = || format!("{name}, line {number}: '{line}'");
+        if let Some(difference) = replay.event(&line).with_context(place)? {
+            return Ok(Found::Difference(Difference(number, difference)));
+        }
+    }
+    Ok(Found::Same(replay.report()))
 }
 
 /// The same for each cpu's steps.
 fn verify_steps(
     name: &str,
     head: Head,
-    lines: impl Iterator<Item = (u64, io::Result<String>)>,
-) -> Result<ExitCode> {
+    lines: impl Iterator<Item = (u64, Result<String>)>,
+) -> Result<Found> {
     let mut steps = Steps::start(head).with_context(|| format!("{name}, line 1"))?;
-    let say = |steps::Difference(number, wrong)| println!("{name}, line {number}: {wrong}");
     for (number, line) in lines {
-        let line = line.with_context(|| format!("cannot read {name}"))?;
+        let line = line?;
         let place = || format!("{name}, line {number}: '{line}'");
         if let Some(difference) = steps.line(number, &line).with_context(place)? {
-            say(difference);
-            return Ok(ExitCode::FAILURE);
+            return Ok(Found::Difference(difference));
         }
     }
-    if let Some(difference) = steps.end() {
-        say(difference);
-        return Ok(ExitCode::FAILURE);
+    Ok(match steps.end() {
+        Some(difference) => Found::Difference(difference),
+        None => Found::Same(steps.report()),
+    })
+}
+
+/// What this command reads.
+const A_RECORDING: &str = "a file that 'scx_prorata --record FILE' wrote";
+
+fn unreadable(name: &str, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::InvalidData => anyhow!("{name} is no text: name {A_RECORDING}"),
+        _ => Error::new(error).context(format!("cannot read {name} (name {A_RECORDING})")),
     }
-    steps.report();
-    Ok(ExitCode::SUCCESS)
 }
 
 /// What the first line says.
@@ -423,27 +494,48 @@ impl Replay {
         }
     }
 
-    fn report(&mut self) {
+    fn report(&mut self) -> Summary {
         self.note_all();
         let least = self.tasks.iter().map(|task| task.worst.0).fold(0.0, f64::min);
         let most = self.tasks.iter().map(|task| task.worst.1).fold(0.0, f64::max);
         let quanta = |ns: f64| ns / self.quantum_ns as f64;
-        println!("{} decisions, all as the policy decides", self.picks);
+        let mut text = format!("{} decisions, all as the policy decides\n", self.picks);
         if self.cpu_changes > 0 {
-            println!("cpus came or went {} times", self.cpu_changes);
+            let _ = writeln!(text, "cpus came or went {} times", self.cpu_changes);
         }
         if self.reloads > 0 {
-            println!("the scheduler was loaded again {} times", self.reloads);
+            let _ = writeln!(text, "the scheduler was loaded again {} times", self.reloads);
         }
-        println!("{} runs for turns on cpus where the task must not run", self.paid);
-        println!("{} quanta outside the policy (rescued, or bound to other cpus)", self.away);
-        println!(
-            "service error against GMS: {:.2} to {:.2} ms ({:.2} to {:.2} quanta)",
+        let _ = writeln!(
+            text,
+            "{} runs for turns on cpus where the task must not run\n\
+             {} quanta outside the policy (rescued, or bound to other cpus)\n\
+             service error against GMS: {:.2} to {:.2} ms ({:.2} to {:.2} quanta)",
+            self.paid,
+            self.away,
             least / 1e6,
             most / 1e6,
             quanta(least),
             quanta(most)
         );
+        let values = [
+            ("policy", json!(self.spec)),
+            ("decisions", json!(self.picks)),
+            ("cpu_changes", json!(self.cpu_changes)),
+            ("reloads", json!(self.reloads)),
+            ("paid", json!(self.paid)),
+            ("away", json!(self.away)),
+            ("error_min_quanta", json!(quanta(least))),
+            ("error_max_quanta", json!(quanta(most))),
+        ];
+        Summary::new(text, values)
+    }
+}
+
+impl Summary {
+    fn new(text: String, values: impl IntoIterator<Item = (&'static str, Value)>) -> Summary {
+        let values = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        Summary { text, values }
     }
 }
 

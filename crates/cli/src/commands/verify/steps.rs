@@ -1,10 +1,14 @@
 //! Recordings of `gdq-distributed`: each cpu's steps, which are put into an order and told to the policy.
 
+use std::fmt::Write as _;
+
 use anyhow::{Context, Result, anyhow, ensure};
 use prorata::Setup;
 use prorata::policies::gdq::distributed::steps::{Merge, Replay, Step};
 
-use super::Head;
+use serde_json::json;
+
+use super::{Difference, Head, Summary};
 
 const NAME: &str = "gdq-distributed";
 
@@ -18,9 +22,6 @@ pub(super) struct Steps {
     late: u64,
     reloads: u64,
 }
-
-/// The line with this number tells what the policy does not do, in words.
-pub(super) struct Difference(pub(super) u64, pub(super) String);
 
 pub(super) fn are_recorded(head: &Head) -> bool {
     head.policy.split(':').next() == Some(NAME)
@@ -66,13 +67,21 @@ impl Steps {
         Ok(())
     }
 
-    pub(super) fn report(&self) {
-        println!("{} decisions, all as the policy decides", self.picks + self.replay.picks());
-        if self.reloads > 0 {
-            println!("the scheduler was loaded again {} times", self.reloads);
-        }
+    pub(super) fn report(&self) -> Summary {
+        let decisions = self.picks + self.replay.picks();
         let late = self.late + self.replay.late();
-        println!("{late} looks without a lock, which others had outrun");
+        let mut text = format!("{decisions} decisions, all as the policy decides\n");
+        if self.reloads > 0 {
+            let _ = writeln!(text, "the scheduler was loaded again {} times", self.reloads);
+        }
+        let _ = writeln!(text, "{late} looks without a lock, which others had outrun");
+        let values = [
+            ("policy", json!(self.head.policy)),
+            ("decisions", json!(decisions)),
+            ("reloads", json!(self.reloads)),
+            ("late_looks", json!(late)),
+        ];
+        Summary::new(text, values)
     }
 }
 
