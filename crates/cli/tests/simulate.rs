@@ -93,6 +93,8 @@ fn bad_input_is_refused_by_name() {
     refuses(&["simulate"], "--weights");
     refuses(&["simulate", "nowhere.toml"], "nowhere.toml");
     refuses(&["simulate", "rt-app/mp3-short.json"], "tasks.AudioTick.cpus");
+    refuses(&["simulate", "rt-app/mp3-short.json"], "--ignore cpus");
+    refuses(&["simulate", "web-servers.toml", "--ignore", "cpus"], "leave --ignore out");
     refuses(&["simulate", "README.md"], "no recording");
     refuses(&["simulate", "web-servers.toml", "-o", "x.docx"], "x.docx");
     refuses(&["simulate", "cgroups.toml", "-o", "x.lag.csv"], "workloads with cgroups");

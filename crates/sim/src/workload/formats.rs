@@ -16,9 +16,14 @@ const QUANTUM_NS: Nanos = 4_000_000;
 /// (`.json`) but for the keys to `ignore`, or a recording by perf sched (anything else).
 ///
 /// # Errors
-/// What is wrong, and where.
+/// What is wrong, and where; also if there is something to ignore in another format than rt-app's.
 pub fn parse(path: &Path, text: &str, ignore: &[String]) -> Result<Workload, WorkloadError> {
-    match path.extension().and_then(|extension| extension.to_str()) {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    if !ignore.is_empty() && extension != Some("json") {
+        let message = "only files of rt-app (.json) have keys to ignore: leave --ignore out";
+        return Err(WorkloadError::new("", message));
+    }
+    match extension {
         Some("toml") => parse_toml(text),
         Some("json") => parse_rt_app(text, ignore).map(Tasks::on_a_machine),
         _ => parse_recording(text).map(Tasks::on_a_machine),

@@ -44,17 +44,26 @@ const EVENTS: &[&str] = &[
 /// What is wrong or cannot be expressed, with the path of the key.
 pub fn parse_rt_app(text: &str, ignored: &[String]) -> Result<Tasks> {
     let json = Json::parse(text).map_err(|error| WorkloadError::new("", error))?;
-    let mut parser = Parser { ignored, names: Names::default(), timers: BTreeMap::new() };
+    let mut parser = Parser {
+        ignored,
+        default_policy: SchedPolicy::Fair,
+        names: Names::default(),
+        timers: BTreeMap::new(),
+    };
     let mut duration_ns = None;
     let mut groups = Vec::new();
-    for (key, value) in object(&json, "the file")? {
+    let pairs = object(&json, "the file")?;
+    // Wherever it stands, it says what the tasks are by default.
+    if let Some((_, global)) = pairs.iter().rfind(|(key, _)| key == "global") {
+        duration_ns = parser.global(global)?;
+    }
+    for (key, value) in pairs {
         match key.as_str() {
             "tasks" => groups.extend(parser.tasks(value)?),
-            "global" => duration_ns = parser.global(value)?,
-            // Kept by rt-app for old files; resources are made when they are first used.
-            "resources" => {}
+            // Resources are kept by rt-app for old files; they are made when they are first used.
+            "global" | "resources" => {}
             _ if parser.ignores(key) => {}
-            _ => return Err(inexpressible(key)),
+            _ => return Err(inexpressible(key, key)),
         }
     }
     if groups.is_empty() {
@@ -67,6 +76,8 @@ pub fn parse_rt_app(text: &str, ignored: &[String]) -> Result<Tasks> {
 
 struct Parser<'i> {
     ignored: &'i [String],
+    /// Of threads that name none.
+    default_policy: SchedPolicy,
     names: Names,
     /// The thread that uses each timer which is not unique.
     timers: BTreeMap<String, String>,
@@ -76,6 +87,8 @@ struct Parser<'i> {
 struct Thread<'t> {
     name: &'t str,
     instances: u32,
+    /// As of the phase that is parsed.
+    policy: SchedPolicy,
     program: Program,
     /// Slots of its timers.
     timers: BTreeMap<String, u32>,
@@ -88,17 +101,18 @@ impl Parser<'_> {
         self.ignored.iter().any(|ignored| ignored == key)
     }
 
-    fn global(&self, json: &Json) -> Result<Option<Nanos>> {
+    fn global(&mut self, json: &Json) -> Result<Option<Nanos>> {
         let mut duration_ns = None;
         for (key, value) in object(json, "global")? {
             let path = format!("global.{key}");
             match key.as_str() {
+                _ if self.ignores(key) => {}
                 "duration" if *value == Json::Integer(-1) => {}
                 "duration" => duration_ns = Some(length(value, 1_000_000_000, &path)?),
-                "default_policy" => policy(value, &path).map(|_| ())?,
+                "default_policy" => self.default_policy = policy(value, key, &path)?,
                 "pi_enabled" if *value == Json::Bool(false) => {}
-                _ if self.ignores(key) || GLOBAL_WITHOUT_EFFECT.contains(&key.as_str()) => {}
-                _ => return Err(inexpressible(&path)),
+                _ if GLOBAL_WITHOUT_EFFECT.contains(&key.as_str()) => {}
+                _ => return Err(inexpressible(&path, key)),
             }
         }
         Ok(duration_ns)
@@ -115,8 +129,10 @@ impl Parser<'_> {
         let path = format!("tasks.{name}");
         let pairs = object(json, &path)?;
         let find = |key: &str| pairs.iter().find(|(k, _)| k == key).map(|(_, value)| value);
+        let (policy, nice) = self.scheduling(pairs, &path)?;
         let mut thread = Thread {
             name,
+            policy: policy.unwrap_or(self.default_policy),
             instances: match find("instance") {
                 None => 1,
                 Some(value) => count(value, &format!("{path}.instance"))?,
@@ -129,7 +145,7 @@ impl Parser<'_> {
             None => 0,
             Some(value) => length(value, 1_000, &format!("{path}.delay"))?,
         };
-        let weight = weight(pairs, &path)?.unwrap_or(NICE_0);
+        let weight = thread.policy.weight(nice);
         for (key, value) in pairs {
             let path = format!("{path}.{key}");
             match key.as_str() {
@@ -158,8 +174,11 @@ impl Parser<'_> {
     fn phase(&mut self, json: &Json, path: &str, thread: &mut Thread<'_>) -> Result<()> {
         let pairs = object(json, path)?;
         let begin = thread.program.here();
-        if let Some(weight) = weight(pairs, path)? {
-            thread.program.push(Op::SetWeight(weight));
+        let (policy, nice) = self.scheduling(pairs, path)?;
+        // A phase that names none has the policy of the one before.
+        thread.policy = policy.unwrap_or(thread.policy);
+        if policy.is_some() || nice.is_some() {
+            thread.push(Op::SetWeight(thread.policy.weight(nice)));
         }
         for (key, value) in pairs {
             match key.as_str() {
@@ -169,6 +188,21 @@ impl Parser<'_> {
         }
         let times = pairs.iter().find(|(key, _)| key == "loop").map(|(_, value)| value);
         thread.repeat(times, 1, begin, path)
+    }
+
+    /// What `policy` and `priority` say, whichever comes first.
+    fn scheduling(
+        &self,
+        pairs: &[(String, Json)],
+        path: &str,
+    ) -> Result<(Option<SchedPolicy>, Option<Weight>)> {
+        let find = |key: &str| {
+            let pair = pairs.iter().rfind(|(known, _)| known == key && !self.ignores(key));
+            pair.map(|(_, value)| (value, format!("{path}.{key}")))
+        };
+        let policy = find("policy").map(|(value, path)| policy(value, "policy", &path));
+        let nice = find("priority").map(|(value, path)| nice(value, &path));
+        Ok((policy.transpose()?, nice.transpose()?))
     }
 
     fn event(
@@ -187,7 +221,8 @@ impl Parser<'_> {
             "sleep" => thread.push(Op::Sleep(Length::Fixed(length(value, 1_000, path)?))),
             "timer" => self.timer(value, path, thread)?,
             "yield" => thread.push(Op::Yield),
-            _ => self.wait_or_wake(event.unwrap_or_default(), value, path, thread)?,
+            "" => return Err(inexpressible(path, key)),
+            event => self.wait_or_wake(event, value, path, thread)?,
         }
         Ok(())
     }
@@ -242,12 +277,11 @@ impl Parser<'_> {
                 let waits = event == "sem_wait";
                 thread.push(if waits { Op::Wait(semaphore) } else { Op::Post(semaphore) });
             }
-            "barrier" => {
+            _ => {
                 let name = format!("barrier {}", named(value, path)?);
                 let barrier = names.barrier(&name, thread.instances).map_err(error)?;
                 thread.push(Op::Wait(barrier));
             }
-            _ => return Err(inexpressible(path)),
         }
         Ok(())
     }
@@ -263,7 +297,10 @@ impl Parser<'_> {
             Some(mode) => match string(mode, &format!("{path}.mode"))? {
                 "relative" => Missed::CountFromNow,
                 "absolute" => Missed::CatchUp,
-                _ => return Err(inexpressible(&format!("{path}.mode"))),
+                mode => {
+                    let message = format!("a timer is relative or absolute, not {mode}");
+                    return Err(WorkloadError::new(format!("{path}.mode"), message));
+                }
             },
         };
         if !name.starts_with("unique") {
@@ -315,37 +352,44 @@ const IDLE: Weight = match Weight::new(3) {
     None => Weight::ONE,
 };
 
-/// The weight that `priority` and `policy` ask for, if they are there.
-fn weight(pairs: &[(String, Json)], path: &str) -> Result<Option<Weight>> {
-    let mut found = None;
-    for (key, value) in pairs {
-        let path = format!("{path}.{key}");
-        match (key.as_str(), value) {
-            ("policy", _) => found = policy(value, &path)?.or(found),
-            ("priority", Json::Integer(nice)) => match weight_of_nice(*nice) {
-                Some(weight) => found = Some(weight),
-                None => {
-                    let message = format!("{nice} is no nice level: they go from -20 to 19");
-                    return Err(WorkloadError::new(path, message));
-                }
-            },
-            ("priority", other) => return Err(wrong(other, "an integer", &path)),
-            _ => {}
-        }
-    }
-    Ok(found)
+/// Policies that share by weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SchedPolicy {
+    Fair,
+    Idle,
 }
 
-/// The weight that a policy stands for, if it stands for one.
-fn policy(value: &Json, path: &str) -> Result<Option<Weight>> {
+impl SchedPolicy {
+    /// The weight of a thread whose nice level stands for `nice`.
+    fn weight(self, nice: Option<Weight>) -> Weight {
+        match self {
+            SchedPolicy::Fair => nice.unwrap_or(NICE_0),
+            SchedPolicy::Idle => IDLE,
+        }
+    }
+}
+
+fn policy(value: &Json, key: &str, path: &str) -> Result<SchedPolicy> {
     match string(value, path)? {
-        "SCHED_OTHER" | "SCHED_BATCH" => Ok(None),
-        "SCHED_IDLE" => Ok(Some(IDLE)),
+        "SCHED_OTHER" | "SCHED_BATCH" => Ok(SchedPolicy::Fair),
+        "SCHED_IDLE" => Ok(SchedPolicy::Idle),
         name => Err(WorkloadError::new(
             path,
-            format!("{name} is no proportional-share policy and cannot be expressed"),
+            format!(
+                "{name} is no proportional-share policy and cannot be expressed (to leave it out: \
+                 --ignore {key})"
+            ),
         )),
     }
+}
+
+/// The weight that a nice level stands for.
+fn nice(value: &Json, path: &str) -> Result<Weight> {
+    let Json::Integer(nice) = value else { return Err(wrong(value, "an integer", path)) };
+    weight_of_nice(*nice).ok_or_else(|| {
+        let message = format!("{nice} is no nice level: they go from -20 to 19");
+        WorkloadError::new(path, message)
+    })
 }
 
 fn condition(names: &mut Names, name: &str, path: &str) -> Result<u32> {
@@ -422,12 +466,11 @@ fn describe(json: &Json) -> String {
     }
 }
 
-fn inexpressible(path: &str) -> WorkloadError {
-    WorkloadError::new(
-        path,
-        "cannot be expressed in a simulation of proportional shares (to leave it out, ignore \
-         the key)",
-    )
+fn inexpressible(path: &str, key: &str) -> WorkloadError {
+    let message = format!(
+        "cannot be expressed in a simulation of proportional shares (to leave it out: --ignore {key})"
+    );
+    WorkloadError::new(path, message)
 }
 
 #[cfg(test)]
@@ -500,7 +543,47 @@ mod tests {
         assert_eq!(path(r#""run": 5, "priority": 99"#).as_deref(), Some("tasks.a.priority"));
         assert!(error("{}").contains("there is no task"));
         assert!(error("[]").contains("an object belongs here, not an array"));
-        let ignored = parse_rt_app(&thread(r#""run": 1, "cpus": [0]"#), &["cpus".into()]);
-        assert_eq!(ignored.expect("cpus are ignored").groups.len(), 1);
+        let told = error(&thread(r#""run": 1, "cpus": [0]"#));
+        assert!(told.ends_with("(to leave it out: --ignore cpus)"), "{told}");
+        let fifo = r#""policy": "SCHED_FIFO", "phases": { "p": { "run": 1, "cpus": [0] } }"#;
+        let global = r#"{ "global": { "default_policy": "SCHED_RR" }, "#;
+        let text = thread(fifo).replacen('{', global, 1);
+        let ignored = ["cpus", "policy", "default_policy"].map(String::from);
+        assert_eq!(parse_rt_app(&text, &ignored).expect("all is ignored").groups.len(), 1);
+        for missing in 0..ignored.len() {
+            let mut others = ignored.to_vec();
+            let key = others.remove(missing);
+            let told = parse_rt_app(&text, &others).expect_err("one is not").to_string();
+            assert!(told.ends_with(&format!("--ignore {key})")), "{told}");
+        }
+    }
+
+    #[test]
+    fn weights_are_as_rt_app_means_them() {
+        let weights = |global: &str, thread: &str| -> Vec<u32> {
+            let text =
+                format!(r#"{{ "tasks": {{ "a": {{ {thread} }} }}, "global": {{ {global} }} }}"#);
+            let group = &parse_rt_app(&text, &[]).expect(&text).groups[0];
+            let later = group.program.ops.iter().filter_map(|op| match op {
+                Op::SetWeight(weight) => Some(weight.get()),
+                _ => None,
+            });
+            std::iter::once(group.weight.get()).chain(later).collect()
+        };
+        let of = |thread: &str| weights("", &format!(r#"{thread} "run": 10"#));
+        assert_eq!(of(""), [1024]);
+        assert_eq!(of(r#""priority": -5, "policy": "SCHED_IDLE","#), [3]);
+        assert_eq!(of(r#""policy": "SCHED_IDLE", "priority": -5,"#), [3]);
+        assert_eq!(of(r#""priority": 19, "policy": "SCHED_OTHER","#), [15]);
+        let idle = r#""default_policy": "SCHED_IDLE""#;
+        assert_eq!(weights(idle, r#""run": 10"#), [3]);
+        assert_eq!(weights(idle, r#""run": 10, "priority": -20"#), [3]);
+        assert_eq!(weights(idle, r#""run": 10, "policy": "SCHED_OTHER""#), [1024]);
+        let phases = r#""policy": "SCHED_IDLE", "phases": {
+            "as it was": { "run": 10 },
+            "still idle": { "run": 10, "priority": 5 },
+            "other": { "run": 10, "policy": "SCHED_OTHER" },
+            "nice": { "run": 10, "priority": 19 } }"#;
+        assert_eq!(weights("", phases), [3, 3, 1024, 15]);
     }
 }
