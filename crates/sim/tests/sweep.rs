@@ -170,6 +170,14 @@ fn an_interrupted_sweep_goes_on_and_a_foreign_journal_is_kept() {
     assert_eq!(std::fs::read_dir(directory.path()).expect("readable").count(), 0);
 }
 
+/// So many could not be started.
+#[test]
+fn there_are_no_more_threads_than_runs() {
+    let sweep = small();
+    let rows = execute_all(&sweep, usize::MAX, None, &()).expect("done").rows;
+    assert_eq!(csv(&sweep, &rows), csv(&sweep, &execute(&sweep)));
+}
+
 #[test]
 fn mistakes_are_named() {
     let error = |from: &str, to: &str| {
@@ -186,6 +194,9 @@ fn mistakes_are_named() {
         error("seeds = 3", "seeds = 3\nmeasures = [\"eror\"]").contains("there are duration_ns")
     );
     assert!(error("seeds = 3", "seed = 3").contains("seed"));
+    assert!(error("[\"nap\"]", "[\"nap\", \"nap\"]").contains("groups: nap is there twice"));
+    let twice = error("seeds = 3", "seeds = 3\nmeasures = [\"error_max\", \"error_max\"]");
+    assert!(twice.contains("measures: error_max is there twice"), "{twice}");
     assert!(error("[\"nap\"]", "[\"nip\"]").contains("no task of the workload is called 'nip'"));
     assert!(error("[1, 2]", "[]").contains("no list of values"));
     assert!(error("[1, 2]", "[1, 1]").contains("1 is there twice"));

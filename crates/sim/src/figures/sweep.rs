@@ -112,11 +112,12 @@ fn sweep(
         plan.chunks.iter().map(|c| c.cost).sum::<u64>() - left.iter().map(|c| c.cost).sum::<u64>(),
         plan.chunks.iter().map(|chunk| chunk.cost).sum(),
     );
+    let threads = request.jobs.min(left.len());
     let work = Work { plan, left, next: AtomicUsize::new(0) };
     let log = Mutex::new(log);
     let outcomes: Vec<Result<Vec<Part>, FigureError>> = std::thread::scope(|scope| {
         let run = || work.run(&log, progress);
-        let threads: Vec<_> = (0..request.jobs).map(|_| scope.spawn(run)).collect();
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, _>| match thread.join() {
             Ok(outcome) => outcome,
             Err(panic) => std::panic::resume_unwind(panic),

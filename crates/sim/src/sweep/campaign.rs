@@ -49,11 +49,9 @@ pub fn execute_all(
     output: Option<&Path>,
     progress: &dyn Progress,
 ) -> Result<Campaign, SweepError> {
-    let pool = match jobs {
-        0 => return Err(SweepError::Threads("give 1 or more".into())),
-        _ => rayon::ThreadPoolBuilder::new().num_threads(jobs).build(),
-    };
-    let pool = pool.map_err(|error| SweepError::Threads(error.to_string()))?;
+    if jobs == 0 {
+        return Err(SweepError::Threads("give 1 or more".into()));
+    }
     let (journal, before) = match (output, sweep.text()) {
         (Some(output), Some(text)) => {
             let version = env!("CARGO_PKG_VERSION").to_string();
@@ -66,6 +64,9 @@ pub fn execute_all(
     };
     let done: BTreeSet<usize> = before.iter().map(|row: &Row| row.run).collect();
     let left: Vec<usize> = (0..sweep.runs()).filter(|run| !done.contains(run)).collect();
+    let threads = jobs.min(left.len()).max(1);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|error| SweepError::Threads(error.to_string()))?;
     progress.start(before.len() as u64, sweep.runs() as u64);
     let journal = Mutex::new(journal);
     let execute = |&run: &usize| -> Result<Row, JournalError> {

@@ -137,6 +137,8 @@ impl Sweep {
         if self.seeds.iter().collect::<BTreeSet<_>>().len() < self.seeds.len() {
             return Err(SweepError::at("seeds", "one is there twice: give each once"));
         }
+        unique("groups", &self.groups)?;
+        unique("measures", &self.chosen)?;
         self.check_groups()?;
         self.check_policies()?;
         for name in &self.chosen {
@@ -193,6 +195,10 @@ fn distinct<T: PartialEq + std::fmt::Display>(key: &str, list: &[T]) -> Result<(
     if list.is_empty() {
         return Err(SweepError::at(key, "there are none: give at least one"));
     }
+    unique(key, list)
+}
+
+fn unique<T: PartialEq + std::fmt::Display>(key: &str, list: &[T]) -> Result<(), SweepError> {
     match list.iter().enumerate().find(|(at, one)| list[..*at].contains(one)) {
         None => Ok(()),
         Some((_, twice)) => {
