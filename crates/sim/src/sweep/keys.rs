@@ -37,9 +37,7 @@ fn find<'t>(
             }
             (Value::Array(array), Step::Index(index)) => {
                 let length = array.len();
-                let missing =
-                    || format!("{above} has {length} entries: the last is {above}[{}]", length - 1);
-                array.get_mut(*index).ok_or_else(missing)?
+                array.get_mut(*index).ok_or_else(|| missing(above, length))?
             }
             (Value::Array(array), Step::Name(name)) => named(array, above, name)?,
             (_, Step::Name(name)) => return Err(format!("{above} has no keys, so no {name}")),
@@ -50,6 +48,14 @@ fn find<'t>(
         }
     }
     Ok(place)
+}
+
+/// Why there is no entry of an index in `above`, which has `length`.
+fn missing(above: &str, length: usize) -> String {
+    match length.checked_sub(1) {
+        None => format!("{above} has no entries: write one, or leave the key out"),
+        Some(last) => format!("{above} has {length} entries: the last is {above}[{last}]"),
+    }
 }
 
 /// The one of `array` that is called `name`; those without a name are called by their index, as in
@@ -129,6 +135,9 @@ mod tests {
         let error = |key: &str| set(&mut table(), key, &Value::Integer(1)).expect_err(key);
         assert!(error("task.c.count").contains("'c'; there are: a.b, task 1"));
         assert!(error("task[2].count").contains("2 entries: the last is task[1]"));
+        let mut none: Table = "cgroup = []".parse().expect("TOML");
+        let told = super::set(&mut none, "cgroup[0].weight", &Value::Integer(1)).expect_err("none");
+        assert!(told.starts_with("cgroup has no entries"), "{told}");
         assert!(error("task[0].phases.x").contains("no phases is called 'x'"));
         assert!(error("task[1].count.x").contains("count has no keys"));
         assert!(error("machine[0]").contains("no array"));

@@ -14,7 +14,9 @@ use std::collections::BTreeMap;
 
 use prorata::{Nanos, Weight};
 
-use super::{Group, Length, Op, Program, Tasks, WorkloadError, weight_of_nice};
+use super::{
+    Group, LONGEST_H, LONGEST_NS, Length, Op, Program, Tasks, WorkloadError, weight_of_nice,
+};
 
 /// The threads in a recording; it lasts as long as the recording.
 ///
@@ -78,7 +80,7 @@ impl Threads {
                 let at_ns = time_before(head).ok_or_else(damaged)?;
                 let (prev, state, next) = switch(fields).ok_or_else(damaged)?;
                 self.see(at_ns);
-                self.leaves(&prev, state, at_ns);
+                self.leaves(&prev, state, at_ns)?;
                 self.gets_cpu(&next, at_ns);
             } else if let Some((head, fields)) = wakeup_event(line) {
                 let at_ns = time_before(head).ok_or_else(damaged)?;
@@ -120,20 +122,26 @@ impl Threads {
         Some(thread)
     }
 
-    fn leaves(&mut self, mention: &Mention<'_>, state: char, at_ns: Nanos) {
+    fn leaves(
+        &mut self,
+        mention: &Mention<'_>,
+        state: char,
+        at_ns: Nanos,
+    ) -> Result<(), WorkloadError> {
         // Who is first seen leaving a cpu has run since the recording began.
         let start_ns = self.start_ns();
         let Some(thread) = self.thread(mention, start_ns, State::RunningSince(start_ns)) else {
-            return;
+            return Ok(());
         };
         if let State::RunningSince(since_ns) = thread.state {
-            thread.run_ns += at_ns.saturating_sub(since_ns);
+            thread.run(at_ns.saturating_sub(since_ns))?;
         }
         thread.state = match state {
             'R' => State::Runnable,
             'X' | 'Z' | 'x' => State::Gone,
             _ => State::BlockedSince(at_ns),
         };
+        Ok(())
     }
 
     fn gets_cpu(&mut self, mention: &Mention<'_>, at_ns: Nanos) {
@@ -176,7 +184,7 @@ impl Threads {
             if waited.is_some() && !was_preempted {
                 thread.sleep(sleep_ns);
             }
-            thread.run_ns += line.run_ns;
+            thread.run(line.run_ns)?;
         }
         Ok(())
     }
@@ -219,6 +227,17 @@ impl Thread {
         }
     }
 
+    /// # Errors
+    /// When damaged times let it run for longer than anything lasts.
+    fn run(&mut self, length_ns: Nanos) -> Result<(), WorkloadError> {
+        self.run_ns += length_ns;
+        if self.run_ns <= LONGEST_NS {
+            return Ok(());
+        }
+        let message = format!("'{}' runs for more than {LONGEST_H}h: record it again", self.name);
+        Err(WorkloadError::new("", message))
+    }
+
     fn sleep(&mut self, length_ns: Nanos) {
         if length_ns > 0 {
             self.push_run();
@@ -253,7 +272,7 @@ fn time(word: &str) -> Option<Nanos> {
     let fraction_ns: u64 = format!("{fraction:0<9}").parse().ok()?;
     let total_ns =
         seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction_ns)?;
-    (total_ns <= super::LONGEST_NS).then_some(total_ns)
+    (total_ns <= LONGEST_NS).then_some(total_ns)
 }
 
 /// `prev_comm=A prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=B next_pid=2 next_prio=120`,
@@ -331,7 +350,8 @@ fn milliseconds(word: &str) -> Option<Nanos> {
         return None;
     }
     let fraction_ns: u64 = format!("{fraction:0<6}").parse().ok()?;
-    whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(fraction_ns)
+    let total_ns = whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(fraction_ns)?;
+    (total_ns <= LONGEST_NS).then_some(total_ns)
 }
 
 #[cfg(test)]
@@ -413,6 +433,12 @@ mod tests {
         }
         let error = parse_recording("x 1.0: sched_switch: y").expect_err("damaged");
         assert!(error.to_string().starts_with("line 1: cannot be understood"));
+        let line = "1.000100 [0000] a[1/1] 0.000 0.000 18446744073709.0\n";
+        let error = parse_recording(line).expect_err("too long").to_string();
+        assert!(error.starts_with("line 1: cannot be understood"), "{error}");
+        let most = line.replace("18446744073709.0", "72057594037.0").repeat(2);
+        let error = parse_recording(&most).expect_err("too long in all").to_string();
+        assert!(error.contains("'a' runs for more than 20015h"), "{error}");
     }
 
     proptest! {
