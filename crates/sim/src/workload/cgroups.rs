@@ -4,7 +4,7 @@ use prorata::Weight;
 use prorata::hierarchy::NodeId;
 
 use super::WorkloadError;
-use super::resources::not_empty;
+use super::resources::check_name;
 
 /// The tree of a workload; without cgroups, all tasks compete with each other.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -139,7 +139,7 @@ impl CgroupNames {
 pub(super) fn cgroups(tables: &[CgroupTable]) -> Result<(Cgroups, CgroupNames), WorkloadError> {
     let mut names = CgroupNames::default();
     for (index, table) in tables.iter().enumerate() {
-        not_empty(&table.name)
+        check_name(&table.name)
             .map_err(|error| WorkloadError::new(format!("cgroup[{index}].name"), error))?;
         if names.find(&table.name).is_ok() {
             let message = format!("another cgroup is called '{}' already", table.name);

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 use prorata::{Nanos, Weight};
 
+use super::resources::is_unprintable;
 use super::{
     Group, LONGEST_H, LONGEST_NS, Length, Op, Program, Tasks, WorkloadError, weight_of_nice,
 };
@@ -41,6 +42,9 @@ enum State {
 }
 
 struct Thread {
+    /// As it was mentioned last.
+    mentioned: String,
+    /// The same, for print.
     name: String,
     weight: Weight,
     arrival_ns: Nanos,
@@ -108,6 +112,7 @@ impl Threads {
         }
         let arrival_ns = at_ns.saturating_sub(self.start_ns());
         let thread = self.by_id.entry(mention.id).or_insert_with(|| Thread {
+            mentioned: String::new(),
             name: String::new(),
             weight: mention.weight(),
             arrival_ns,
@@ -116,8 +121,9 @@ impl Threads {
             program: Program::default(),
         });
         // A program that a process turns into (exec) names it from then on.
-        if thread.name != mention.name {
-            thread.name = mention.name.to_string();
+        if thread.mentioned != mention.name {
+            thread.mentioned = mention.name.to_string();
+            thread.name = mention.name.replace(is_unprintable, "?");
         }
         Some(thread)
     }
@@ -424,6 +430,12 @@ mod tests {
             programs(&text),
             [("a b[1]".to_string(), 0, vec![run(120), sleep(30), run(10)])]
         );
+    }
+
+    #[test]
+    fn names_can_be_printed() {
+        let line = "1.000100 [0000] \u{1b}[31mred\u{1}[1/1] 0.000 0.000 0.100\n";
+        assert_eq!(programs(line)[0].0, "?[31mred?[1]");
     }
 
     #[test]

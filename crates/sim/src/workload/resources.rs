@@ -45,7 +45,7 @@ impl Names {
     }
 
     fn get(&mut self, name: &str, resource: Resource) -> Result<u32, String> {
-        not_empty(name)?;
+        check_name(name)?;
         if let Some(&index) = self.index.get(name) {
             return match self.resources[index as usize] == resource {
                 true => Ok(index),
@@ -148,12 +148,20 @@ impl Names {
 }
 
 /// # Errors
-/// When nobody could tell what `name` names.
-pub(super) fn not_empty(name: &str) -> Result<(), String> {
-    match name.trim() {
-        "" => Err("a name is empty: give it at least one letter or digit".into()),
-        _ => Ok(()),
+/// When nobody could tell what `name` names, or it cannot be printed.
+pub(super) fn check_name(name: &str) -> Result<(), String> {
+    if name.trim().is_empty() {
+        return Err("a name is empty: give it at least one letter or digit".into());
     }
+    match name.chars().find(|&sign| is_unprintable(sign)) {
+        None => Ok(()),
+        Some(sign) => Err(format!("a name has {sign:?} in it: leave control characters out")),
+    }
+}
+
+/// True for what terminals act upon, lines end with, or XML cannot hold.
+pub(super) fn is_unprintable(sign: char) -> bool {
+    sign.is_control() || matches!(sign, '\u{fffe}' | '\u{ffff}')
 }
 
 #[cfg(test)]
@@ -210,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_not_empty() {
+    fn names_are_check_name() {
         for phase in ["wait", "post", "lock", "unlock"] {
             let error = parse(&[&format!("{{ {phase} = '' }}")]).expect_err("no name");
             assert!(error.starts_with("task[0].phases[0]: a name is empty"), "{error}");
@@ -219,6 +227,20 @@ mod tests {
         assert!(error("[[task]]\nname = ' '").starts_with("task[0].name: a name is empty"));
         let cgroup = error("[[cgroup]]\nname = ''\n[[task]]");
         assert!(cgroup.starts_with("cgroup[0].name: a name is empty"), "{cgroup}");
+    }
+
+    #[test]
+    fn names_can_be_printed() {
+        let error = |text: &str| parse_toml(text).expect_err(text).to_string();
+        let task = error("[[task]]\nname = \"nl\\nx\\u0001\\u001b[31mred\"");
+        assert_eq!(task, r"task[0].name: a name has '\n' in it: leave control characters out");
+        let escape = error("[[task]]\n[[cgroup]]\nname = \"\\u001b[31mred\"");
+        assert!(escape.starts_with(r"cgroup[0].name: a name has '\u{1b}' in it"), "{escape}");
+        assert!(error("[[task]]\nphases = [{ lock = \"\\t\u{7f}l\" }]").contains("a name has"));
+        assert!(parse_toml("[[task]]\nname = 'Größe 1 → 2'").is_ok());
+        let text = r#"{ "tasks": { "a\u001b": { "run": 1 } } }"#;
+        let rt_app = parse_rt_app(text, &[]).expect_err("an escape").to_string();
+        assert!(rt_app.starts_with(r"tasks: a name has '\u{1b}' in it"), "{rt_app}");
     }
 
     #[test]

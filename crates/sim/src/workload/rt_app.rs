@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use prorata::{Nanos, Weight};
 
 use super::json::Json;
-use super::resources::{Names, not_empty};
+use super::resources::{Names, check_name};
 use super::{Group, LONGEST_NS, Length, Missed, Op, Program, Tasks, WorkloadError, weight_of_nice};
 
 type Result<T> = std::result::Result<T, WorkloadError>;
@@ -125,7 +125,7 @@ impl Parser<'_> {
     }
 
     fn thread(&mut self, name: &str, json: &Json, threads: &[&str]) -> Result<Group> {
-        not_empty(name).map_err(|error| WorkloadError::new("tasks", error))?;
+        check_name(name).map_err(|error| WorkloadError::new("tasks", error))?;
         let path = format!("tasks.{name}");
         let pairs = object(json, &path)?;
         let find = |key: &str| pairs.iter().find(|(k, _)| k == key).map(|(_, value)| value);
@@ -429,7 +429,7 @@ fn string<'j>(json: &'j Json, path: &str) -> Result<&'j str> {
 /// The name of a resource.
 fn named<'j>(json: &'j Json, path: &str) -> Result<&'j str> {
     let name = string(json, path)?;
-    not_empty(name).map_err(|error| WorkloadError::new(path, error))?;
+    check_name(name).map_err(|error| WorkloadError::new(path, error))?;
     Ok(name)
 }
 

@@ -50,7 +50,7 @@ use prorata::{Nanos, Weight};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
 use super::cgroups::{CgroupNames, CgroupTable, cgroups};
-use super::resources::{Names, not_empty};
+use super::resources::{Names, check_name};
 use super::{
     Cgroups, Group, Length, Missed, Op, Program, Workload, WorkloadError, parse_duration,
     weight_of_nice,
@@ -399,7 +399,7 @@ impl TaskTable {
             Some(phases) => program(&phases, self.repeat, path, names, nodes)?,
         };
         let name = self.name.unwrap_or_else(|| format!("task {index}"));
-        not_empty(&name).map_err(|error| WorkloadError::new(format!("{path}.name"), error))?;
+        check_name(&name).map_err(|error| WorkloadError::new(format!("{path}.name"), error))?;
         Ok(Group { name, count: self.count, weight, arrival: self.arrival, program })
     }
 }
