@@ -88,7 +88,8 @@
 //!   task while it waited for its first: else (an arrival that was counted at once) it has had that round.
 //! * A `pick` on P cpus that made 1024·P choices takes any task that no cpu runs, as when nobody competes.
 //!   Theorem 3 is about queues that do not change; where tasks come, go and change their weights we have
-//!   found up to 92 choices on 4 cpus (`tests/gr3/dynamic.rs`), but a kernel cannot wait for an exception.
+//!   found up to 33 choices on 2 to 8 cpus (`tests/gr3/dynamic.rs`), and a kernel cannot wait for an
+//!   exception.
 //! * A queue that nothing was chosen from since it was empty is readjusted at its first `pick`, and
 //!   every ring is then in order of arrival.
 //!
