@@ -1,6 +1,6 @@
 //! The papers' figures, and the registry that names them. A file for each paper lists its figures (`gr3`,
-//! `vtrr`, `gdq`, `dfs`; `gdq_2` and `dfs_8` list one each); the studies behind them, which several may share,
-//! are files of their own.
+//! `vtrr`, `gdq`, `dfs`; `gdq_2` and `dfs_8` list one each); the studies behind them, which several may
+//! share, are files of their own.
 //!
 //! A figure is a [`Study`]: points of a grid, an experiment with one random set at one point, and
 //! how the results of many sets merge. [`sweep`] runs it: in parallel, resumable, with the same
