@@ -126,6 +126,37 @@ fn no_output_takes_the_place_of_another_or_of_the_workload() {
 }
 
 #[test]
+fn help_says_all_that_there_is_to_know() {
+    let told = |args: &[&str], what: &str| {
+        let output = prorata(args);
+        let text = String::from_utf8(output.stdout).expect("text");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(output.status.success() && text.contains(what), "{args:?}: {text}");
+    };
+    told(&["--help"], "run Run commands that share cpus by weight attach");
+    told(&["run", "--help"], "The exit status is 1 if a command failed");
+    told(&["run", "--help"], "10ms, 2ms, 1s");
+    told(&["attach", "--help"], "they go on as before");
+    told(&["simulate", "--help"], "with --weights, tasks that are always runnable");
+    told(&["sweep", "--help"], "goes on from the journal");
+    told(&["explain", "--help"], "as if all of its tasks ran at once");
+    told(&["verify", "--help"], "The exit status is 1 if one differs");
+}
+
+#[test]
+fn what_changes_nothing_is_no_option() {
+    for option in ["--quantum=5ms", "--duration=5s", "--seed=5"] {
+        refuses(
+            &["explain", "web-servers.toml", option],
+            option.split('=').next().expect("a name"),
+        );
+    }
+    let explained =
+        prorata(&["explain", "rt-app/mp3-short.json", "--ignore", "cpus", "--cpus", "3"]);
+    assert!(explained.status.success(), "{explained:?}");
+}
+
+#[test]
 fn workloads_that_cannot_go_on_are_refused() {
     let refused = |text: &str, named: &str| {
         let file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a file");

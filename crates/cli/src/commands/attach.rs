@@ -6,6 +6,8 @@ use prorata_run::Job;
 
 use super::run::Common;
 
+/// Let running processes share cpus by weight.
+///
 /// Each process gets the share of the cpus that its weight gives it, with all its descendants.
 /// When prorata ends, for whatever reason, they go on as before.
 #[derive(clap::Args)]

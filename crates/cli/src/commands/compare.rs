@@ -17,6 +17,7 @@ use super::progress::{Bar, cpus};
 use super::sweep::{self, Outputs};
 use super::workload::Overrides;
 
+/// Run one workload under several policies in simulation and show them side by side.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The workload: TOML of our own (.toml), rt-app's JSON (.json), or a recording by perf sched.

@@ -10,6 +10,7 @@ use prorata_sim::figures::{self, Figure, REGISTRY, Report, Request, Row};
 use super::compare::split;
 use super::progress::{Bar, cpus};
 
+/// Compute and draw the papers' figures, beside what the papers print.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Figures to compute: names from --list.

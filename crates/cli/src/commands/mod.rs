@@ -36,13 +36,11 @@ pub(crate) mod fuzzed {
     pub(crate) use super::verify::replay;
 }
 
+/// What each does is said at its `Args`: a comment here would hide that from `--help`.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run commands that share cpus by weight.
     Run(run::Args),
-    /// Let running processes share cpus by weight.
     Attach(attach::Args),
-    /// List the policies: paper, bound, cost, where they run.
     Policies(policies::Args),
     #[cfg(feature = "simulate")]
     #[command(flatten)]
@@ -53,17 +51,11 @@ pub(crate) enum Command {
 #[cfg(feature = "simulate")]
 #[derive(Subcommand)]
 pub(crate) enum Simulation {
-    /// Run tasks under a policy in simulation: who runs when, and what each gets.
     Simulate(simulate::Args),
-    /// Run one workload under several policies in simulation and show them side by side.
     Compare(compare::Args),
-    /// Run a workload over a grid of its keys, policies and seeds, with confidence intervals.
     Sweep(sweep::Args),
-    /// Say what each task and cgroup of a workload is due, and why.
     Explain(explain::Args),
-    /// Compute and draw the papers' figures, beside what the papers print.
     Figure(figure::Args),
-    /// Compare the kernel's recorded decisions with the policy's.
     Verify(verify::Args),
 }
 

@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use prorata::policies::{Entry, REGISTRY};
 use serde::Serialize;
 
+/// List the policies: paper, bound, cost, where they run.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// What to print.

@@ -24,7 +24,7 @@ pub(crate) struct Common {
     /// How many cpus to share, or which: 2, 0-3, 0,2. Cpu 3 alone is 3-3. [default: all]
     #[arg(long, value_name = "N|LIST")]
     cpus: Option<String>,
-    /// How long a task runs before the policy is asked again: 10ms, 500us, 1s.
+    /// How long a task runs before the policy is asked again: 10ms, 2ms, 1s.
     #[arg(long, default_value = "10ms", value_parser = humantime::parse_duration)]
     quantum: Duration,
     /// End after this time: 20s, 5m, 2h. [default: when the last command ends]
@@ -60,6 +60,8 @@ enum Format {
     Csv,
 }
 
+/// Run commands that share cpus by weight.
+///
 /// Each command gets the share of the cpus that its weight gives it, with all its descendants, on as
 /// many cpus as it has runnable threads. Ctrl-C ends the commands and prints the report. The exit
 /// status is 1 if a command failed, 2 if nothing could be run.

@@ -25,6 +25,8 @@ const LAG_SAMPLES: u32 = 1000;
 /// Most entries of a schedule that is kept in memory.
 const MAX_ENTRIES: usize = 10_000_000;
 
+/// Run tasks under a policy in simulation: who runs when, and what each gets.
+///
 /// Simulates either a workload file or, with --weights, tasks that are always runnable.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -209,7 +211,7 @@ impl Args {
         if let Some(option) = self.overrides.of_files() {
             bail!("{option} is for workload files: --weights goes on for --quanta N quanta");
         }
-        let cpus = self.overrides.cpus.unwrap_or(1);
+        let cpus = self.overrides.reading.cpus.unwrap_or(1);
         ensure!(
             (1..=Setup::MAX_CPUS).contains(&cpus),
             "--cpus {cpus} is not possible: simulate 1 to {} cpus",

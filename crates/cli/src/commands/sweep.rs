@@ -12,7 +12,7 @@ use super::progress::{Bar, cpus};
 use super::workload::{Form, write_file};
 use super::{outputs, print};
 
-/// Runs a workload with every combination of settings, policies and seeds that a file asks for.
+/// Run a workload over a grid of its keys, policies and seeds, with confidence intervals.
 ///
 /// Without --output the runs go to a file with the sweep's name and .csv, in the current directory. A
 /// sweep that is interrupted goes on from the journal that it left beside its first output.

@@ -29,6 +29,9 @@ const MAX_TASKS: u32 = 1 << 20;
 /// Times are at most this, 146 years, and so is what all tasks used: sums of them fit.
 const MAX_NS: Nanos = 1 << 62;
 
+/// Compare the kernel's recorded decisions with the policy's.
+///
+/// The exit status is 1 if one differs, 2 if the file is no recording.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The recording.

@@ -8,11 +8,22 @@ use anyhow::{Context as _, bail, ensure};
 use prorata_sim::export::{self, Columns};
 use prorata_sim::workload::{self, Workload};
 
+/// How a file is read.
 #[derive(clap::Args)]
-pub(crate) struct Overrides {
+pub(crate) struct Reading {
     /// Number of cpus, instead of what the file says.
     #[arg(long, value_name = "N")]
     pub(crate) cpus: Option<usize>,
+    /// A key of an rt-app file to leave out; may be given several times.
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    ignore: Vec<String>,
+}
+
+/// The same, where it is simulated.
+#[derive(clap::Args)]
+pub(crate) struct Overrides {
+    #[command(flatten)]
+    pub(crate) reading: Reading,
     /// Length of a quantum, instead of what the file says.
     #[arg(long, value_name = "LENGTH", value_parser = workload::parse_duration)]
     quantum: Option<u64>,
@@ -22,9 +33,38 @@ pub(crate) struct Overrides {
     /// Seed of everything random, instead of what the file says.
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// A key of an rt-app file to leave out; may be given several times.
-    #[arg(long, value_name = "KEY", value_delimiter = ',')]
-    ignore: Vec<String>,
+}
+
+impl Reading {
+    /// An option that was given and means nothing without a file.
+    pub(crate) fn of_files(&self) -> Option<&'static str> {
+        (!self.ignore.is_empty()).then_some("--ignore")
+    }
+
+    /// The workload in the file at `path`: TOML of our own (`.toml`), rt-app's JSON (`.json`), or
+    /// a recording by perf sched (anything else).
+    pub(crate) fn load(&self, path: &Path) -> anyhow::Result<Workload> {
+        self.load_with(path, |_| {})
+    }
+
+    /// The same after `change`.
+    fn load_with(
+        &self,
+        path: &Path,
+        change: impl FnOnce(&mut Workload),
+    ) -> anyhow::Result<Workload> {
+        let name = path.display();
+        let bytes = std::fs::read(path).with_context(|| format!("cannot read {name}"))?;
+        let Ok(text) = String::from_utf8(bytes) else {
+            bail!("{name} is no text: export a recording as text with 'perf sched script'");
+        };
+        let workload = workload::parse(path, &text, &self.ignore);
+        let mut workload = workload.with_context(|| format!("{name}"))?;
+        workload.machine.cpus = self.cpus.unwrap_or(workload.machine.cpus);
+        change(&mut workload);
+        workload.check().map_err(anyhow::Error::msg).with_context(|| format!("{name}"))?;
+        Ok(workload)
+    }
 }
 
 impl Overrides {
@@ -33,29 +73,17 @@ impl Overrides {
         match self {
             Overrides { quantum: Some(_), .. } => Some("--quantum"),
             Overrides { duration: Some(_), .. } => Some("--duration"),
-            Overrides { ignore, .. } if !ignore.is_empty() => Some("--ignore"),
-            _ => None,
+            Overrides { reading, .. } => reading.of_files(),
         }
     }
 
-    /// The workload in the file at `path`: TOML of our own (`.toml`), rt-app's JSON (`.json`), or
-    /// a recording by perf sched (anything else).
+    /// The workload in the file at `path`, of a format that [`Reading::load`] knows.
     pub(crate) fn load(&self, path: &Path) -> anyhow::Result<Workload> {
-        let name = path.display();
-        let bytes = std::fs::read(path).with_context(|| format!("cannot read {name}"))?;
-        let Ok(text) = String::from_utf8(bytes) else {
-            bail!("{name} is no text: export a recording as text with 'perf sched script'");
-        };
-        let workload = workload::parse(path, &text, &self.ignore);
-        let mut workload = workload.with_context(|| format!("{name}"))?;
-        self.apply(&mut workload);
-        workload.check().map_err(anyhow::Error::msg).with_context(|| format!("{name}"))?;
-        Ok(workload)
+        self.reading.load_with(path, |workload| self.apply(workload))
     }
 
     fn apply(&self, workload: &mut Workload) {
         let machine = &mut workload.machine;
-        machine.cpus = self.cpus.unwrap_or(machine.cpus);
         machine.quantum_ns = self.quantum.unwrap_or(machine.quantum_ns);
         workload.duration_ns = self.duration.unwrap_or(workload.duration_ns);
         workload.seed = self.seed.unwrap_or(workload.seed);

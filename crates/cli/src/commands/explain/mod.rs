@@ -10,7 +10,7 @@ use prorata_sim::workload::Cgroups;
 use serde_json::json;
 
 use super::print;
-use super::workload::Overrides;
+use super::workload::Reading;
 
 mod machine;
 mod tree;
@@ -23,6 +23,8 @@ use tree::Line;
 const MAX_TASKS: u64 = 100_000;
 const NAME: usize = 28;
 
+/// Say what each task and cgroup of a workload is due, and why.
+///
 /// Explains a workload as if all of its tasks ran at once, with the weights that they begin with; or, on this
 /// machine, what a process or a cgroup is due among all that want a cpu now.
 #[derive(clap::Args)]
@@ -37,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     cgroup: Option<PathBuf>,
     #[command(flatten)]
-    overrides: Overrides,
+    reading: Reading,
     /// What to print.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -59,8 +61,8 @@ impl Args {
             _ => None,
         };
         let (cpus, report) = match (who, self.workload) {
-            (Some(who), _) => on_this_machine(&who, &self.overrides)?,
-            (None, workload) => of_workload(&workload.expect("clap requires it"), &self.overrides)?,
+            (Some(who), _) => on_this_machine(&who, &self.reading)?,
+            (None, workload) => of_workload(&workload.expect("clap requires it"), &self.reading)?,
         };
         let Report { lines, tasks, notes } = report;
         print(&match self.format {
@@ -73,11 +75,11 @@ impl Args {
     }
 }
 
-fn on_this_machine(who: &Who, overrides: &Overrides) -> anyhow::Result<(usize, Report)> {
-    if let Some(option) = overrides.of_files() {
+fn on_this_machine(who: &Who, reading: &Reading) -> anyhow::Result<(usize, Report)> {
+    if let Some(option) = reading.of_files() {
         bail!("{option} is for workload files, not for this machine");
     }
-    let cpus = overrides.cpus.map_or_else(machine::cpus, Ok)?;
+    let cpus = reading.cpus.map_or_else(machine::cpus, Ok)?;
     ensure!(
         (1..=Setup::MAX_CPUS).contains(&cpus),
         "--cpus {cpus} is not possible: explain 1 to {} cpus",
@@ -86,8 +88,8 @@ fn on_this_machine(who: &Who, overrides: &Overrides) -> anyhow::Result<(usize, R
     Ok((cpus, machine::explain(who, cpus)?))
 }
 
-fn of_workload(path: &Path, overrides: &Overrides) -> anyhow::Result<(usize, Report)> {
-    let workload = overrides.load(path)?;
+fn of_workload(path: &Path, reading: &Reading) -> anyhow::Result<(usize, Report)> {
+    let workload = reading.load(path)?;
     let tasks = workload.tasks();
     ensure!(tasks <= MAX_TASKS, "{tasks} tasks are too many to explain: at most {MAX_TASKS}");
     let notes = vec!["as if all tasks ran at once".to_owned()];
