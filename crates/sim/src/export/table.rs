@@ -326,7 +326,8 @@ fn policies(out: &mut String, done: &[(&str, &Outcome)]) {
     for (policy, outcome) in done {
         let _ = writeln!(
             out,
-            "{policy:name$} {:>8.2} {:>8.2} {:>6.1} {:>6.1} {:>8} {:>8} {:>8} {:>9.0} {:>11.0} {:>6.1} {:>7.2}",
+            "{policy:name$} {:>8.2} {:>8.2} {:>6.1} {:>6.1} {:>8} {:>8} {:>8} {:>9.0} {:>11.0} {:>6.1} \
+             {:>7.2}",
             outcome.errors.error_min,
             outcome.errors.error_max,
             outcome.least_percent(),
