@@ -131,8 +131,6 @@ struct cpu_state {
 	u32 rotates;
 	/* The task that went to sleep here, plus one; the policy has not been told. */
 	u32 blocked;
-	/* The task whose turn here is to be split, plus one (paid.h). */
-	u32 split;
 };
 
 /* What is kept of a cpu, which alone touches it, where there is no lock for all (apart.bpf.c). */
@@ -182,8 +180,10 @@ struct shared {
 	struct turn_list paid;
 	/* Tasks that run such turns. */
 	u32 runs_paid;
-	/* The cpu whose task's turn is to be split for one that has just been paid, plus one. */
+	/* The cpu whose task's turn is to be split for one that has just been paid, plus one (paid.h). */
 	u32 splits;
+	/* By cpu: the task whose turn there is to be split, plus one. */
+	u32 split[MAX_CPUS];
 	/* By domain: waiting tasks that ran there and have had turns. */
 	u32 far_waiting[MAX_DOMAINS];
 	/* Bits that are set below. */

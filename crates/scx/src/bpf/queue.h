@@ -242,16 +242,16 @@ global_fn u32 split_for(u32 id)
 		return NIL;
 	/* Before what is left of the turn. */
 	slots[id].paid_at_ns = 0;
-	shared->cpu[cpu & (MAX_CPUS - 1)].split = current + 1;
+	shared->split[cpu & (MAX_CPUS - 1)] = current + 1;
 	return cpu;
 }
 
 /* True if the turn of the task that runs on a cpu was split: it has had the turn, and runs the rest later. */
 static __always_inline bool splits_turn(struct slot __arena *slot, u32 id, u32 cpu)
 {
-	if (shared->cpu[cpu].split != id + 1)
+	if (shared->split[cpu & (MAX_CPUS - 1)] != id + 1)
 		return false;
-	shared->cpu[cpu].split = 0;
+	shared->split[cpu & (MAX_CPUS - 1)] = 0;
 	if (!slot->paid_ns)
 		slot->paid_at_ns = 0;
 	slot->paid_last_ns = shared->now_ns;
