@@ -22,8 +22,8 @@ use super::workload::Overrides;
 pub(crate) struct Args {
     /// The workload: TOML of our own (.toml), rt-app's JSON (.json), or a recording by perf sched.
     workload: PathBuf,
-    /// The policies: names from `prorata policies`, with options as NAME:KEY=VALUE,…, among them sleepers
-    /// (see `prorata simulate --help`). [default: all]
+    /// The policies: names from `prorata policies`, with options as NAME:KEY=VALUE,… Every one has
+    /// sleepers=corrected (the default), sleepers=turns and sleepers=paper.
     #[arg(long, value_name = "POLICY,…")]
     policies: Option<String>,
     #[command(flatten)]

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use prorata::Setup;
 use prorata::policies::{Entry, REGISTRY};
 use serde::Serialize;
 
@@ -45,22 +44,11 @@ fn table() -> String {
         text += &format!("{:widest$}  {paper}\n", "");
         text +=
             &format!("{:widest$}  error {}; {}; {}\n", "", bound.text, cost(entry), cpus(entry));
-        for (option, default, meaning) in options(entry) {
+        for (option, default, meaning) in entry.options {
             text += &format!("{:widest$}  {name}:{option}={default}  {meaning}\n", "");
         }
     }
     text
-}
-
-/// Its own, and the one that all have; each with its default and meaning.
-fn options(entry: &Entry) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    // Of how many cpus does not matter.
-    let default = entry.sleepers(&Setup::new(1, 1))[0].0;
-    let meaning = match entry.by_weight {
-        true => "tasks that sleep: corrected (held to the ideal), turns (used later), paper",
-        false => "tasks that sleep: turns (used later), paper",
-    };
-    entry.options.iter().copied().chain([("sleepers", default, meaning)])
 }
 
 /// Pick, insert and remove in one.
@@ -145,7 +133,7 @@ fn json() -> anyhow::Result<String> {
 
 fn row(entry: &Entry) -> Row {
     let (bound, cost) = (entry.bound, entry.cost);
-    let choice = |(name, default, meaning)| Choice { name, default, meaning };
+    let choice = |&(name, default, meaning)| Choice { name, default, meaning };
     Row {
         name: entry.name,
         title: entry.title,
@@ -159,7 +147,7 @@ fn row(entry: &Entry) -> Row {
         cost: Cost { pick: cost.pick, insert: cost.insert, remove: cost.remove },
         multiprocessor: entry.multiprocessor,
         work_conserving: entry.work_conserving,
-        options: options(entry).map(choice).collect(),
+        options: entry.options.iter().map(choice).collect(),
     }
 }
 
@@ -176,9 +164,6 @@ mod tests {
         for (i, entry) in REGISTRY.iter().enumerate() {
             assert_eq!(json[i]["name"], entry.name);
             assert!(table.contains(entry.title), "{}", entry.name);
-            let sleepers = if entry.by_weight { "corrected" } else { "paper" };
-            let option = format!("{}:sleepers={sleepers} ", entry.name);
-            assert!(table.contains(&option), "{}", entry.name);
             assert!(markdown.contains(&format!("| `{}` |", entry.name)), "{}", entry.name);
         }
     }

@@ -34,9 +34,9 @@ pub(crate) struct Args {
     #[arg(conflicts_with = "weights")]
     workload: Option<PathBuf>,
     /// The policy: a name from `prorata policies`, with options as NAME:KEY=VALUE,… Every one has
+    /// sleepers=corrected (tasks that sleep, wake or change weight keep to the ideal; the default),
     /// sleepers=turns (a task that wakes uses the turns that it slept through, as in the kernel) and
-    /// sleepers=paper (as its paper says); those that share by weight have sleepers=corrected (tasks that
-    /// sleep, wake or change weight keep to the ideal), which is then the default.
+    /// sleepers=paper (as its paper says).
     #[arg(long, default_value = "gr3")]
     policy: String,
     /// Weights of tasks that are always runnable: W,W,… or @FILE with one weight a line.

@@ -4,8 +4,6 @@
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
-use alloc::vec;
-use alloc::vec::Vec;
 use core::fmt;
 
 use crate::corrected::Corrected;
@@ -112,10 +110,8 @@ pub const REGISTRY: &[Entry] = &[
 pub enum BuildError {
     /// No policy has this name.
     UnknownPolicy(String),
-    /// The policy has no such option: policy, option.
-    UnknownOption(String, String),
-    /// An option is given more than once.
-    OptionTwice(String),
+    /// The policy has no such option.
+    UnknownOption(String),
     /// An option's value is not what it should be: option, value, what it takes.
     BadValue(String, String, String),
     /// The policy schedules one cpu only.
@@ -129,14 +125,7 @@ impl fmt::Display for BuildError {
                 write!(f, "no policy is called '{name}'; there are")?;
                 REGISTRY.iter().try_for_each(|entry| write!(f, " {}", entry.name))
             }
-            BuildError::UnknownOption(policy, option) => {
-                write!(f, "{policy} has no option '{option}'; it has {SLEEPERS}")?;
-                let options = find(policy).map_or(&[][..], |entry| entry.options);
-                options.iter().try_for_each(|(name, ..)| write!(f, " {name}"))
-            }
-            BuildError::OptionTwice(option) => {
-                write!(f, "option '{option}' is given twice: give it once")
-            }
+            BuildError::UnknownOption(option) => write!(f, "the policy has no option '{option}'"),
             BuildError::BadValue(option, value, takes) => {
                 write!(f, "option '{option}' takes {takes}, not '{value}'")
             }
@@ -155,32 +144,9 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     REGISTRY.iter().find(|entry| entry.name == name)
 }
 
-/// The option that every policy has.
-const SLEEPERS: &str = "sleepers";
-
-impl Entry {
-    /// What it can do with tasks that sleep (`sleepers=NAME`), what it does by default with `setup` first.
-    /// Only what shares by weight is corrected.
-    #[must_use]
-    pub fn sleepers(&self, setup: &Setup) -> Vec<(&'static str, Sleepers)> {
-        let default = match setup.sleepers {
-            Sleepers::Corrected if !self.by_weight => Sleepers::Paper,
-            sleepers => sleepers,
-        };
-        let mut choices = vec![
-            ("corrected", Sleepers::Corrected),
-            ("turns", Sleepers::Turns),
-            ("paper", Sleepers::Paper),
-        ];
-        choices.retain(|&(_, choice)| self.by_weight || choice != Sleepers::Corrected);
-        choices.sort_by_key(|&(_, choice)| choice != default);
-        choices
-    }
-}
-
 /// Builds the policy that `spec` names: `NAME` or `NAME:OPTION=VALUE,…`. Every policy has, beside
-/// its own options, `sleepers=turns` and `sleepers=paper`, and `sleepers=corrected` if it shares by
-/// weight ([`Sleepers`]); by default it is what `setup` says, or the paper's where it cannot be that.
+/// its own options, `sleepers=corrected`, `sleepers=turns` and `sleepers=paper` ([`Sleepers`]); by
+/// default it is what `setup` says. Policies that do not share by weight are never corrected.
 ///
 /// # Errors
 /// When there is no such policy or option, a value is not acceptable, or the policy cannot
@@ -199,41 +165,22 @@ pub(crate) fn build_with(
     let (name, options) = spec.split_once(':').unwrap_or((spec, ""));
     let entry = find(name).ok_or_else(|| BuildError::UnknownPolicy(name.to_string()))?;
     let mut options = Options::parse(options);
-    let sleepers = options.choice(SLEEPERS, &entry.sleepers(setup))?;
+    let mut sleepers = [
+        ("corrected", Sleepers::Corrected),
+        ("turns", Sleepers::Turns),
+        ("paper", Sleepers::Paper),
+    ];
+    sleepers.sort_by_key(|&(_, choice)| choice != setup.sleepers);
+    let sleepers = options.choice("sleepers", &sleepers)?;
     let policy = if setup.cpus > 1 && !entry.multiprocessor {
         on_several((entry.build)(&Setup { cpus: 1, ..*setup }, &mut options)?)?
     } else {
         (entry.build)(setup, &mut options)?
     };
-    options.finish(name)?;
+    options.finish()?;
     Ok(match sleepers {
-        Sleepers::Corrected => Box::new(Corrected::new(policy, setup)),
-        Sleepers::Paper => policy,
+        Sleepers::Corrected if entry.by_weight => Box::new(Corrected::new(policy, setup)),
+        Sleepers::Corrected | Sleepers::Paper => policy,
         Sleepers::Turns => Box::new(Turns::new(policy, setup, entry.payment)),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn error(spec: &str) -> String {
-        build(spec, &Setup::new(1, 10)).err().expect(spec).to_string()
-    }
-
-    #[test]
-    fn options_that_mean_nothing_are_refused() {
-        for entry in REGISTRY.iter().filter(|entry| !entry.by_weight) {
-            let corrected = error(&alloc::format!("{}:sleepers=corrected", entry.name));
-            assert!(corrected.ends_with("takes paper or turns, not 'corrected'"), "{corrected}");
-            assert!(build(entry.name, &Setup::new(1, 10)).is_ok(), "{}", entry.name);
-        }
-        assert_eq!(error("wfq:foo=1"), "wfq has no option 'foo'; it has sleepers ties");
-        assert_eq!(error("qfq:foo"), "qfq has no option 'foo'; it has sleepers");
-        let twice = "option 'arrival' is given twice: give it once";
-        assert_eq!(error("gr3:arrival=frontlog,arrival=frontlog"), twice);
-        assert!(
-            error("gr3:sleepers=paper,sleepers=turns").starts_with("option 'sleepers' is given")
-        );
-    }
 }

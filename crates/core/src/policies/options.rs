@@ -9,24 +9,18 @@ use super::BuildError;
 
 /// Options as the user typed them, by default none; a policy takes what it knows.
 #[derive(Clone, Debug, Default)]
-pub struct Options<'a> {
-    left: Vec<(&'a str, &'a str)>,
-    taken: Vec<&'a str>,
-}
+pub struct Options<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Options<'a> {
     /// The options in `text`, as `KEY=VALUE` separated by commas. A key alone has an empty value.
     pub(super) fn parse(text: &'a str) -> Options<'a> {
         let pairs = text.split(',').filter(|s| !s.is_empty());
-        let left = pairs.map(|s| s.split_once('=').unwrap_or((s, ""))).collect();
-        Options { left, taken: Vec::new() }
+        Options(pairs.map(|s| s.split_once('=').unwrap_or((s, ""))).collect())
     }
 
     fn take(&mut self, key: &str) -> Option<&'a str> {
-        let at = self.left.iter().position(|(k, _)| *k == key)?;
-        let (key, value) = self.left.remove(at);
-        self.taken.push(key);
-        Some(value)
+        let at = self.0.iter().position(|(k, _)| *k == key)?;
+        Some(self.0.remove(at).1)
     }
 
     /// The number under `key` if it is within `range`, or `default` if the key is absent.
@@ -64,16 +58,11 @@ impl<'a> Options<'a> {
     }
 
     /// # Errors
-    /// When `policy` did not take an option, or it is there twice.
-    pub(super) fn finish(self, policy: &str) -> Result<(), BuildError> {
-        match self.left.first() {
+    /// When an option was not taken.
+    pub(super) fn finish(self) -> Result<(), BuildError> {
+        match self.0.first() {
             None => Ok(()),
-            Some((key, _)) if self.taken.contains(key) => {
-                Err(BuildError::OptionTwice((*key).to_string()))
-            }
-            Some((key, _)) => {
-                Err(BuildError::UnknownOption(policy.to_string(), (*key).to_string()))
-            }
+            Some((key, _)) => Err(BuildError::UnknownOption((*key).to_string())),
         }
     }
 }

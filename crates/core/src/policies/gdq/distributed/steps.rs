@@ -341,7 +341,7 @@ impl Replay {
         options.choice("sleepers", &[("paper", ())])?;
         let quanta = options.number("t", 1..=1_000_000, default_interval_quanta(setup.cpus))?;
         let delta = options.number("delta", 0..=1_000_000, DEFAULT_DELTA)?;
-        options.finish("gdq-distributed")?;
+        options.finish()?;
         Ok(Replay {
             it: Box::new(Distributed::new(setup, quanta, delta)),
             cpus: alloc::vec![OfCpu::default(); setup.cpus],
