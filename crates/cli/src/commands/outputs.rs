@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
-use nix::unistd::{AccessFlags, access};
+use prorata_sim::export::{can_replace, directory};
 
 /// Whether all `outputs` can be written, none of them over another or over one of the `inputs`.
 pub(super) fn check<'p>(
@@ -35,12 +35,9 @@ pub(super) fn check<'p>(
 /// Where `path` leads, in a directory that files can be made in.
 fn place(path: &Path) -> anyhow::Result<PathBuf> {
     let name = path.display();
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let directory = directory(path);
     ensure!(directory.is_dir(), "cannot write {name}: there is no such directory; make it first");
-    access(directory, AccessFlags::W_OK | AccessFlags::X_OK).with_context(|| {
+    can_replace(path).with_context(|| {
         format!("cannot write {name}: no file can be made in its directory; choose another")
     })?;
     let by_name = || Ok(directory.canonicalize()?.join(path.file_name().unwrap_or_default()));
@@ -70,5 +67,6 @@ mod tests {
         assert!(refused(&[&link]).contains("link.csv: that is the input"));
         assert!(refused(&[directory.path()]).contains("it is a directory"));
         assert!(refused(&[&in_it("nowhere/x.csv")]).contains("no such directory"));
+        assert!(refused(&[Path::new("/proc/x.csv")]).contains("choose another"));
     }
 }

@@ -41,14 +41,10 @@ pub fn replace(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
     let temporary = tempfile::Builder::new()
         .prefix(".prorata-")
         .permissions(permissions())
-        .tempfile_in(directory)?;
+        .tempfile_in(directory(path))?;
     let mut writer = BufWriter::new(temporary.as_file());
     write(&mut writer)?;
     writer.flush()?;
@@ -56,6 +52,23 @@ pub fn replace(
     temporary.as_file().sync_all()?;
     temporary.persist(path).map_err(|error| error.error)?;
     Ok(())
+}
+
+/// Whether [`replace`] can make a file beside `path` now. Nothing is left there.
+///
+/// # Errors
+/// Why it cannot.
+pub fn can_replace(path: &Path) -> io::Result<()> {
+    tempfile::tempfile_in(directory(path)).map(drop)
+}
+
+/// The directory that `path` is in.
+#[must_use]
+pub fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
 }
 
 /// As for any new file; the umask takes its part.
