@@ -152,7 +152,8 @@ impl fmt::Display for Weight {
 
 /// A scheduling policy. See the [module documentation](self) for the legal call sequences.
 ///
-/// `add` may allocate; `wake`, `block`, `pick` and `charge` never do.
+/// `add` may allocate; `wake`, `block`, `pick` and `charge` do not, but for what
+/// [`Corrected`](crate::Corrected) begins to keep at the first change.
 pub trait Policy {
     /// Makes `task` known, blocked, with `weight`.
     fn add(&mut self, task: TaskId, weight: Weight);
@@ -183,7 +184,7 @@ pub trait Policy {
     }
 
     /// `task`, which was just added, has credit of `advance_ns` that was others', and is not served before it
-    /// has used that. Here and in the next two: most policies know of no [credit](crate::Turns).
+    /// has used that. Here and where credit is taken: most policies know of [none](crate::Turns).
     fn endow(&mut self, _task: TaskId, _advance_ns: Nanos) {}
 
     /// `task`, which may be running, competes with others than `heirs` from now on, who are runnable: what it

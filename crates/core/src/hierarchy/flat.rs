@@ -41,8 +41,10 @@
 //!
 //! So far it gets because what tasks are ahead or behind when a node moves, or where they sleep behind, stays
 //! with the node: a policy makes up for it over all tasks. What a task that moves is ahead or behind is left
-//! to those who stay ([`Policy::bequeath`]). A hog and four that run for 1 ms and sleep for 20 ms, beside
-//! four hogs in a node of the same weight, keep their half within 3 quanta for any time (`crates/sim/tests`).
+//! to those who stay ([`Policy::bequeath`]).
+//!
+//! A hog and four that run for 1 ms and sleep for 20 ms, beside four hogs in a node of the same weight, keep
+//! their half within 3 quanta at any time (`crates/cli/tests/cgroups.rs`).
 //!
 //! With [turns that are kept](crate::Turns) they do not: in that scene the node has .31 to .51 of one cpu, by
 //! policy. Who naps is in the policy's queue for longer than it takes him to receive what he uses.

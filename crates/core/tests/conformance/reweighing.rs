@@ -23,8 +23,8 @@ fn as_papers(entry: &Entry, setup: &Setup) -> Box<dyn Policy> {
     by_the_door(entry, &setup.as_in_papers())
 }
 
-/// How far any task may be from the ideal, in quanta, on one cpu and on several: the largest found in
-/// 240 cases for each number of cpus (`examples/reweighing.rs`), rounded up. DFS lets cpus idle.
+/// How far any task may be from the ideal, in quanta, on one cpu and on several, in the few cases here.
+/// (`examples/reweighing.rs` has 240 for each number of cpus, with up to 15.6.) DFS lets cpus idle.
 fn room(entry: &Entry, cpus: usize) -> f64 {
     match (cpus, entry.name) {
         (1, "gdq") => 8.0,

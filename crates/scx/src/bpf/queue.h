@@ -210,7 +210,7 @@ static __always_inline void start(struct slot __arena *slot, u32 id, u32 cpu)
 	shared->crowd_began_ns = shared->now_ns;
 }
 
-/* Who is to run such a turn here, nobody who is far unless `far`; NIL if there is nobody. */
+/* Who is to run a turn here that was paid, nobody who is far unless `far`; NIL if there is nobody. */
 static __always_inline u32 next_paid(u32 cpu, bool far)
 {
 	u32 id = shared->paid.first, first = NIL + unknown_zero(cpu), i;
@@ -260,7 +260,16 @@ static __always_inline bool splits_turn(struct slot __arena *slot, u32 id, u32 c
 	return true;
 }
 
-/* The cpu where one that was paid for a run on credit, and waits there, is to have it now; or NIL. */
+/* A task that was paid for a run on credit, and waits elsewhere, is to have it now. */
+static __always_inline void note_split(u32 id)
+{
+	u32 cpu = split_for(id);
+
+	if (cpu != NIL)
+		shared->splits = cpu + 1;
+}
+
+/* Where that is; or NIL. */
 static __always_inline u32 take_split(void)
 {
 	u32 cpu = shared->splits - 1;
@@ -305,7 +314,7 @@ global_fn u32 pick(u32 cpu, u32 debtors_too)
 	    stays_away(slot, id, cpu)) {
 		pay(cpu, id);
 		if (slot->bound.mask && slot->run_ns < quantum && slot->state == TASK_WAITING)
-			shared->splits = split_for(id) + 1;
+			note_split(id);
 		return ELSEWHERE;
 	}
 	start(slot, id, cpu);
