@@ -42,6 +42,8 @@ mod watch;
 pub(crate) enum Guest {
     /// Waits for the end of its input, then computes for ever.
     Hog,
+    /// Waits for that, then naps again and again.
+    Napper,
     /// Becomes a command as another user.
     As(user::Args),
     /// Runs a mix of hogs under schedulers, and prints shares and lags.
@@ -104,6 +106,7 @@ impl Guest {
     pub(crate) fn execute(self) -> Result<ExitCode> {
         match self {
             Guest::Hog => hogs::hog(),
+            Guest::Napper => hogs::napper(),
             Guest::As(args) => args.execute(),
             Guest::Mix(args) => args.execute(),
             Guest::Probes(args) => args.execute(),

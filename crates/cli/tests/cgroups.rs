@@ -75,6 +75,50 @@ fn a_cgroup_keeps_its_share_while_some_of_its_tasks_nap() {
     }
 }
 
+/// So it is with turns that are kept: those for which who naps has no use are others' of the cgroup.
+#[test]
+fn turns_of_who_naps_are_the_cgroups() {
+    for cpus in [1, 2] {
+        let machine = format!(
+            "duration = '10s'\nmachine = {{ cpus = {cpus}, quanta = 'asynchronous', quantum = '5ms' }}\n"
+        );
+        let scene = [
+            machine,
+            cgroup("a", ""),
+            cgroup("b", ""),
+            task("hog", "a", "count = 2"),
+            task("nap", "a", "count = 4\nphases = [{ run = '1ms' }, { sleep = '20ms' }]"),
+            task("other", "b", "count = 4"),
+        ];
+        for policy in POLICIES {
+            let outcome = simulate(&format!("{policy}:sleepers=turns"), &scene.concat());
+            for name in ["a", "b"] {
+                let (received, due) = share(&outcome, "cgroups", name);
+                let case = format!("{policy}, {cpus} cpus: {name} received {received} of {due}");
+                assert!((received - due).abs() < 0.005 * due.max(1.0), "{case}");
+            }
+        }
+    }
+}
+
+/// Of a cgroup in a cgroup, too, where nobody else in it uses up turns.
+#[test]
+fn turns_of_who_naps_are_those_of_the_cgroup_above() {
+    let scene = [
+        machine(2).replace("staggered", "asynchronous"),
+        cgroup("a", ""),
+        cgroup("nappers", "parent = 'a'"),
+        cgroup("hogs", "parent = 'a'"),
+        cgroup("b", ""),
+        task("hog", "hogs", "count = 2"),
+        task("nap", "nappers", "count = 4\nphases = [{ run = '1ms' }, { sleep = '20ms' }]"),
+        task("other", "b", "count = 4"),
+    ];
+    let outcome = simulate("gr3:sleepers=turns", &scene.concat());
+    let (received, due) = share(&outcome, "cgroups", "a");
+    assert!((received - due).abs() < 0.01, "the cgroup received {received} of {due}");
+}
+
 /// The weight of a cgroup is its own, however many tasks it has; what it cannot use goes to others.
 #[test]
 fn a_cgroup_has_its_weight_however_many_tasks_it_has() {

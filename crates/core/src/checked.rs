@@ -302,6 +302,26 @@ impl<P: Policy> Policy for Checked<P> {
         self.policy.retire(task, now_ns)
     }
 
+    fn take_lapsed(&mut self, task: TaskId) -> Nanos {
+        caller(self.contract.check_known("take_lapsed", task));
+        self.policy.take_lapsed(task)
+    }
+
+    fn keep(&mut self, task: TaskId, kept: bool) {
+        caller(self.contract.check_blocked("keep", task));
+        self.policy.keep(task, kept);
+    }
+
+    fn lengthen(&mut self, task: TaskId, used_ns: Nanos, most_ns: Nanos) -> Option<Nanos> {
+        caller(self.contract.check_runs("lengthen", task));
+        self.policy.lengthen(task, used_ns, most_ns)
+    }
+
+    fn pass(&mut self, now_ns: Nanos) {
+        self.check_instant(now_ns, "pass");
+        self.policy.pass(now_ns);
+    }
+
     fn serves(&self, task: TaskId) -> Option<bool> {
         self.policy.serves(task)
     }

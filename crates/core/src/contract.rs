@@ -325,7 +325,11 @@ impl Contract {
         }
     }
 
-    fn check_runs(&self, call: &str, task: TaskId) -> Result<(), Misuse> {
+    /// A call to `lengthen`.
+    ///
+    /// # Errors
+    /// When the task does not run.
+    pub fn check_runs(&self, call: &str, task: TaskId) -> Result<(), Misuse> {
         match self.known(call, task)? {
             State::Running(_) => Ok(()),
             state => misuse!("{call}({task:?}): it is {state}; only a task that was picked runs"),

@@ -715,6 +715,10 @@ impl<P: Policy> Policy for Corrected<P> {
         Some(cpu)
     }
 
+    fn pass(&mut self, now_ns: Nanos) {
+        self.ideal_at(now_ns);
+    }
+
     fn serves(&self, task: TaskId) -> Option<bool> {
         let ideal = self.ideal.as_ref()?;
         Some(self.tasks[task.index()].at != NIL || ideal.is_ahead(task))

@@ -805,6 +805,22 @@ impl<P: Policy> Policy for Measured<P> {
         self.policy.retire(task, now_ns)
     }
 
+    fn take_lapsed(&mut self, task: TaskId) -> Nanos {
+        self.policy.take_lapsed(task)
+    }
+
+    fn keep(&mut self, task: TaskId, kept: bool) {
+        self.policy.keep(task, kept);
+    }
+
+    fn lengthen(&mut self, task: TaskId, used_ns: Nanos, most_ns: Nanos) -> Option<Nanos> {
+        self.policy.lengthen(task, used_ns, most_ns)
+    }
+
+    fn pass(&mut self, now_ns: Nanos) {
+        self.policy.pass(now_ns);
+    }
+
     fn serves(&self, task: TaskId) -> Option<bool> {
         self.policy.serves(task)
     }

@@ -23,6 +23,10 @@
 //! | it goes away otherwise           | `remove(t)`                                               |
 //! | a task appears, and has some of others' pay | `take_credit(s, most)`, `add(t, w)`, `endow(t, advance)` |
 //! | it waits, and may not use what it has | `forfeit(t)`                                         |
+//! | it wakes, and others of its group use what it does not | `keep(t, true)`, `wake(t)`            |
+//! | its turn is over, and others of its group had no use for theirs | `take_lapsed(s)`, \
+//!   `lengthen(t, used, most)`, `charge(t, used)`, `pick(cpu)`                                       |
+//! | a tree is to know whom the policy serves | `pass()`, `serves(t)`                                |
 //! | it ends, and leaves what it has  | `charge(t, used)`, `block(t)`, `retire(t)`, `remove(t)`   |
 //! | it moves to another group       | `bequeath(t, heirs)`, `set_weight(t, w)`                  |
 //! | several quanta end at one instant| `charge` for each of them, then `pick` for each cpu       |
@@ -206,6 +210,24 @@ pub trait Policy {
         0
     }
 
+    /// What `task` was charged for and had no use for, since it sleeps, and nobody else has: others may.
+    fn take_lapsed(&mut self, _task: TaskId) -> Nanos {
+        0
+    }
+
+    /// Whether `task`, which is about to wake, is to be served on for a while when it sleeps and has no use for
+    /// its turns, since others have.
+    fn keep(&mut self, _task: TaskId, _kept: bool) {}
+
+    /// `task` is about to be charged for `used_ns`. If it uses up a turn of its own then, that goes on for up
+    /// to `most_ns` of what lapsed: for how long; else `None`.
+    fn lengthen(&mut self, _task: TaskId, _used_ns: Nanos, _most_ns: Nanos) -> Option<Nanos> {
+        None
+    }
+
+    /// It is `now_ns`: what [`serves`](Policy::serves) says may have changed since anything else was told.
+    fn pass(&mut self, _now_ns: Nanos) {}
+
     /// Whether the policy serves `task` now, if that is not simply as long as it is runnable: it may go on
     /// when it sleeps, or begin later than it wakes ([`Corrected`](crate::Corrected),
     /// [`Turns`](crate::Turns)); else `None`. In a [tree](crate::hierarchy) those share whom it serves.
@@ -266,6 +288,18 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
 
     fn retire(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
         (**self).retire(task, now_ns)
+    }
+    fn take_lapsed(&mut self, task: TaskId) -> Nanos {
+        (**self).take_lapsed(task)
+    }
+    fn keep(&mut self, task: TaskId, kept: bool) {
+        (**self).keep(task, kept);
+    }
+    fn lengthen(&mut self, task: TaskId, used_ns: Nanos, most_ns: Nanos) -> Option<Nanos> {
+        (**self).lengthen(task, used_ns, most_ns)
+    }
+    fn pass(&mut self, now_ns: Nanos) {
+        (**self).pass(now_ns);
     }
     fn serves(&self, task: TaskId) -> Option<bool> {
         (**self).serves(task)

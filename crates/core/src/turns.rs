@@ -39,6 +39,12 @@
 //!   would have come costs its family nothing.
 //! * Who waits may lose his credit ([`Policy::forfeit`]), and waits for his turn then: in the kernel, where
 //!   many of a cgroup wake at once.
+//! * What lapses may be others' ([`Policy::take_lapsed`]): a turn that a task uses up may be **lengthened**
+//!   by it, once ([`Policy::lengthen`]), and goes on as if it had been interrupted. So a group's turns are its
+//!   own, also those of who naps. They take no longer than if nobody napped.
+//! * Where others use what lapses a task that sleeps may be **kept** in the queue ([`Policy::keep`]) without
+//!   room: it leaves after [some turns](KEPT_TURNS). To such who nap it is as if they never slept, and to the
+//!   policy, which follows the comings and goings of who is a large part of a group late.
 //!
 //! Nobody in particular gains what a sleeper does not use: consumed turns stretch everybody's round
 //! alike. A task that never sleeps never has credit, so among such tasks nothing changes, but for what
@@ -94,9 +100,9 @@
 //!   behind the others, with the rest of its credit, or WAITING if there is too little. If it ended
 //!   before (the task blocks or yields) WAITING, and a turn that has come is over; READY if it is out
 //!   of the queue.
-//! * `charge`, a run on a turn: INTERRUPTED if the cpu was asked to stop, at least [`LEAST_PART`] of
-//!   the turn is left, and the policy counts turns ([`Payment::whole`]). Else the policy is charged:
-//!   a whole quantum, or what was used.
+//! * `charge`, a run on a turn: INTERRUPTED if the cpu was asked to stop, or the turn was lengthened and the
+//!   task used the run up, at least [`LEAST_PART`] of the turn is left, and the policy counts turns
+//!   ([`Payment::whole`]). Else the policy is charged: a whole quantum, or what was used.
 //! * `block`: an INTERRUPTED task's turn ends; a task whose credit has no room leaves the queue.
 //! * `interrupt`: while more tasks are READY than cpus were asked to stop: the cpu on a turn whose
 //!   task has the least weight, unless that task is worth nearly a whole cpu.
@@ -117,7 +123,8 @@
 //!
 //! Let A(t) be what the policy charged a task for up to t, S(t) its service, C(t) ≤ K its credit and
 //! what its run on credit may still use, K the cap, L(t) what lapsed, q a quantum, B(t) ≤ q what
-//! it has used of a turn that is not charged for yet, and U(t) what it received between its turns.
+//! it has used of a turn that is not charged for yet, and U(t) what it received between its turns. (By how
+//! much turns of it were lengthened others' L is less; it counts for it as being charged.)
 //!
 //! 1. *Service against payments*: S = A − C − L + B + U at every instant, and L = 0 under a policy that
 //!    goes by virtual time. Each event keeps the equation: a run on credit moves its length from C to
@@ -164,7 +171,7 @@
 //! nobody gained more than 2.2 quanta, with new tasks 24, once.)
 //!
 //! *Cost*: O(1) beside the policy's for `wake`, `block`, `charge` and each of its picks; `interrupt`, and
-//! `pick` while somebody is ready or interrupted, O(P). 56 bytes a task. Nothing allocates but `add`.
+//! `pick` while somebody is ready or interrupted, O(P). 64 bytes a task. Nothing allocates but `add`.
 
 use alloc::vec::Vec;
 
@@ -199,6 +206,9 @@ pub const LEAST_PART: Nanos = 64;
 /// A run on credit lasts at most this part of a quantum, after which it is the next one's turn to run
 /// on credit: a job of 9 ms would else make one that comes every millisecond miss most of its own.
 pub const RUN_PART: Nanos = 4;
+
+/// A task that is kept leaves the queue after so many turns for which it had no room, since it slept.
+pub const KEPT_TURNS: u8 = 4;
 
 /// What is nearly a whole cpu: so many parts of so many.
 pub const NEARLY: (u64, u64) = (3, 4);
@@ -240,11 +250,19 @@ struct Task {
     turn_ns: Nanos,
     /// What it received between its turns.
     unpaid_ns: Nanos,
+    /// What it had no room for, and nobody has taken.
+    lapsed_ns: Nanos,
     weight: u32,
     /// The cpu that runs it, or whose slot has it while it is interrupted.
     cpu: u32,
     state: State,
     place: Place,
+    /// Its turn was lengthened.
+    lengthened: bool,
+    /// It stays in the queue when it sleeps without room.
+    kept: bool,
+    /// For how many turns it has had no room since it slept.
+    kept_turns: u8,
 }
 
 impl Task {
@@ -258,11 +276,20 @@ impl Task {
         run_ns: 0,
         turn_ns: 0,
         unpaid_ns: 0,
+        lapsed_ns: 0,
         weight: 0,
         cpu: NIL,
         state: State::Asleep,
         place: Place::Out,
+        lengthened: false,
+        kept: false,
+        kept_turns: 0,
     };
+
+    /// It has a turn.
+    fn begin_turn(&mut self, turn_ns: Nanos) {
+        (self.place, self.turn_ns, self.lengthened) = (Place::Picked, turn_ns, false);
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -349,9 +376,12 @@ impl<P: Policy> Turns<P> {
         &self.policy
     }
 
-    fn give(&mut self, task: TaskId, pay_ns: Nanos) {
+    /// What there is room for: how much.
+    fn give(&mut self, task: TaskId, pay_ns: Nanos) -> Nanos {
         let credit_ns = &mut self.tasks[task.index()].credit_ns;
-        *credit_ns = self.cap_ns.min(*credit_ns + pay_ns);
+        let given_ns = pay_ns.min(self.cap_ns - *credit_ns);
+        *credit_ns += given_ns;
+        given_ns
     }
 
     /// True if there is room for pay in the credit of `task`.
@@ -409,11 +439,12 @@ impl<P: Policy> Turns<P> {
         debug_assert_eq!(known.place, Place::Picked);
         known.place = Place::Queued;
         let left_ns = core::mem::take(&mut known.turn_ns);
+        let lengthened = known.lengthened;
         let cpu = known.cpu as usize;
         debug_assert_eq!(self.cpus[cpu].held, task.0);
         self.cpus[cpu].held = NIL;
-        if self.whole {
-            self.give(task, left_ns);
+        if self.whole || lengthened {
+            self.give_turn(task, left_ns);
             self.policy.charge(task, self.quantum_ns, now_ns);
         } else {
             self.policy.charge(task, self.quantum_ns - left_ns, now_ns);
@@ -444,7 +475,7 @@ impl<P: Policy> Turns<P> {
     fn start_turn(&mut self, cpu: CpuId, task: TaskId) -> TaskId {
         let known = &mut self.tasks[task.index()];
         debug_assert_eq!((known.place, known.cpu as usize), (Place::Picked, cpu));
-        known.run_ns = known.turn_ns;
+        known.run_ns = known.turn_ns.min(self.quantum_ns);
         known.state = State::OnTurn;
         self.cpus[cpu].running = task.0;
         task
@@ -468,7 +499,7 @@ impl<P: Policy> Turns<P> {
             match known.state {
                 State::Asleep => self.consume(task, now_ns),
                 State::OnCredit | State::Entitled => {
-                    (known.place, known.turn_ns) = (Place::Picked, self.quantum_ns);
+                    known.begin_turn(self.quantum_ns);
                     let there = known.cpu as usize;
                     self.cpus[cpu].held = task.0;
                     self.exchange(cpu, there);
@@ -486,7 +517,7 @@ impl<P: Policy> Turns<P> {
                     }
                     let known = &mut self.tasks[task.index()];
                     debug_assert_eq!(known.state, State::Waiting);
-                    (known.place, known.turn_ns) = (Place::Picked, self.quantum_ns);
+                    known.begin_turn(self.quantum_ns);
                     known.cpu = u32::try_from(cpu).expect("below 2^16");
                     self.cpus[cpu].held = task.0;
                     return Some(task);
@@ -496,15 +527,31 @@ impl<P: Policy> Turns<P> {
         None
     }
 
+    /// What there is room for of what is left of a whole turn; the rest lapses.
+    fn give_turn(&mut self, task: TaskId, left_ns: Nanos) {
+        let given_ns = self.give(task, left_ns);
+        self.tasks[task.index()].lapsed_ns += left_ns - given_ns;
+    }
+
     /// The turn of `task`, which sleeps, adds to its credit.
     fn consume(&mut self, task: TaskId, now_ns: Nanos) {
-        let room_ns = self.cap_ns - self.tasks[task.index()].credit_ns;
-        let pay_ns = self.quantum_ns.min(room_ns);
-        self.give(task, pay_ns);
-        self.policy.charge(task, if self.whole { self.quantum_ns } else { pay_ns }, now_ns);
-        if !self.has_room(task) {
+        if self.whole || self.tasks[task.index()].kept {
+            self.give_turn(task, self.quantum_ns);
+            self.policy.charge(task, self.quantum_ns, now_ns);
+        } else {
+            let given_ns = self.give(task, self.quantum_ns);
+            self.policy.charge(task, given_ns, now_ns);
+        }
+        if !self.has_room(task) && !self.keeps(task) {
             self.leave(task, now_ns);
         }
+    }
+
+    /// `task`, which sleeps and has no room for another turn, stays in the queue.
+    fn keeps(&mut self, task: TaskId) -> bool {
+        let known = &mut self.tasks[task.index()];
+        known.kept_turns += 1;
+        known.kept && known.kept_turns < KEPT_TURNS
     }
 
     /// Two cpus exchange their slots, and the turns that are interrupted there.
@@ -684,10 +731,10 @@ impl<P: Policy> Policy for Turns<P> {
     fn wake(&mut self, task: TaskId, now_ns: Nanos) {
         let known = &mut self.tasks[task.index()];
         debug_assert_eq!(known.state, State::Asleep);
-        known.state = State::Waiting;
+        (known.state, known.kept_turns) = (State::Waiting, 0);
         self.awake_weight += u64::from(known.weight);
         let has_credit = known.credit_ns >= self.least_ns;
-        let may_join = self.room_ns == 1 || self.has_room(task);
+        let may_join = known.kept || self.room_ns == 1 || self.has_room(task);
         if self.is_out(task) && may_join && !self.is_ahead(task) {
             self.join(task, now_ns);
         }
@@ -700,7 +747,7 @@ impl<P: Policy> Policy for Turns<P> {
         self.withdraw(task, now_ns);
         let known = self.tasks[task.index()];
         debug_assert!(known.credit_ns <= self.cap_ns);
-        if known.place == Place::Queued && !self.has_room(task) {
+        if known.place == Place::Queued && !known.kept && !self.has_room(task) {
             self.leave(task, now_ns);
         }
     }
@@ -729,8 +776,8 @@ impl<P: Policy> Policy for Turns<P> {
         debug_assert_eq!(known.state, State::OnTurn);
         known.turn_ns = known.turn_ns.saturating_sub(used_ns);
         known.state = State::Waiting;
-        let goes_on = self.whole && known.turn_ns >= self.least_ns;
-        if goes_on && self.cpus[cpu].stopping {
+        let was_stopped = self.cpus[cpu].stopping || used_ns >= known.run_ns;
+        if was_stopped && (self.whole || known.lengthened) && known.turn_ns >= self.least_ns {
             self.suspend(cpu, task);
             return;
         }
@@ -782,6 +829,27 @@ impl<P: Policy> Policy for Turns<P> {
         }
         self.tasks[task.index()].place = Place::Out;
         self.take_credit(task, Nanos::MAX)
+    }
+
+    fn take_lapsed(&mut self, task: TaskId) -> Nanos {
+        core::mem::take(&mut self.tasks[task.index()].lapsed_ns)
+    }
+
+    fn keep(&mut self, task: TaskId, kept: bool) {
+        self.tasks[task.index()].kept = kept;
+    }
+
+    fn lengthen(&mut self, task: TaskId, used_ns: Nanos, most_ns: Nanos) -> Option<Nanos> {
+        let known = &mut self.tasks[task.index()];
+        let ends = known.state == State::OnTurn && !known.lengthened && used_ns >= known.turn_ns;
+        if !ends {
+            return None;
+        }
+        if most_ns < self.least_ns {
+            return Some(0);
+        }
+        (known.turn_ns, known.lengthened) = (used_ns + most_ns, true);
+        Some(most_ns)
     }
 
     fn serves(&self, task: TaskId) -> Option<bool> {

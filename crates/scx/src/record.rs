@@ -22,6 +22,9 @@
 //! | `T take TASK NS` | so much of its credit was taken from it |
 //! | `T retire TASK NS` | it has ended, and leaves so much credit |
 //! | `T forfeit TASK NS` | it waits, loses so much credit, which is all, and waits for its turn |
+//! | `T keep TASK KEPT` | KEPT is 1 if it is served on for a while where it sleeps and has no use for it |
+//! | `T pass` | it is found out who sleeps and is served no longer |
+//! | `T lengthen TASK CHARGED_NS NS` | about to be charged, it goes on for so long that others did not use |
 //! | `T pick CPU TASK` | a cpu's decision; `-` for none |
 //! | `T interrupt CPU` | the cpu is to stop what it runs, for a task that woke; `-` for none |
 //! | `T charge TASK CHARGED_NS USED_NS` | the end of a run: what the policy was told, and really |
@@ -51,11 +54,11 @@ use anyhow::{Context, Result, bail};
 use crate::bpf_intf::{
     away_AWAY_CPUS, away_AWAY_RESCUE, event, event_kind_EVENT_ADD, event_kind_EVENT_AWAY,
     event_kind_EVENT_BLOCK, event_kind_EVENT_CHARGE, event_kind_EVENT_CPUS, event_kind_EVENT_ENDOW,
-    event_kind_EVENT_FORFEIT, event_kind_EVENT_INTERRUPT, event_kind_EVENT_PAID,
-    event_kind_EVENT_PICK, event_kind_EVENT_REMOVE, event_kind_EVENT_RETIRE,
-    event_kind_EVENT_RETURN, event_kind_EVENT_TAKE, event_kind_EVENT_WAKE, event_kind_EVENT_WEIGHT,
-    limits_MAX_CPUS, step, step_latch_LATCH_GROUP, step_latch_LATCH_KIND, step_latch_LATCH_NONE,
-    step_latch_LATCH_QUEUE,
+    event_kind_EVENT_FORFEIT, event_kind_EVENT_INTERRUPT, event_kind_EVENT_KEEP,
+    event_kind_EVENT_LENGTHEN, event_kind_EVENT_PAID, event_kind_EVENT_PASS, event_kind_EVENT_PICK,
+    event_kind_EVENT_REMOVE, event_kind_EVENT_RETIRE, event_kind_EVENT_RETURN,
+    event_kind_EVENT_TAKE, event_kind_EVENT_WAKE, event_kind_EVENT_WEIGHT, limits_MAX_CPUS, step,
+    step_latch_LATCH_GROUP, step_latch_LATCH_KIND, step_latch_LATCH_NONE, step_latch_LATCH_QUEUE,
 };
 use crate::policies::Spec;
 use crate::shared::Memory;
@@ -219,6 +222,9 @@ fn write_event(out: &mut impl Write, event: &event) -> io::Result<()> {
         event_kind_EVENT_TAKE => writeln!(out, "{now_ns} take {task} {value}"),
         event_kind_EVENT_RETIRE => writeln!(out, "{now_ns} retire {task} {value}"),
         event_kind_EVENT_FORFEIT => writeln!(out, "{now_ns} forfeit {task} {value}"),
+        event_kind_EVENT_KEEP => writeln!(out, "{now_ns} keep {task} {value}"),
+        event_kind_EVENT_LENGTHEN => writeln!(out, "{now_ns} lengthen {task} {value} {extra}"),
+        event_kind_EVENT_PASS => writeln!(out, "{now_ns} pass"),
         event_kind_EVENT_PAID => writeln!(out, "{now_ns} paid {task} {extra}"),
         event_kind_EVENT_CPUS => writeln!(out, "{now_ns} cpus {value}"),
         other => unreachable!("the scheduler records no event of kind {other}"),

@@ -5,6 +5,7 @@
  *   cpus SLEEPERS CPUS TASKS STEPS SEED
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED bind
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED beside
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED within
  *
  * Each step is random: some time passes, and a cpu looks for something to run, a task wakes, sleeps, ends, is
  * bound to other cpus or has another weight, or a cpu comes or goes. Prints what the policy was told and what
@@ -19,6 +20,9 @@
  * cgroups of the same weight; the other tasks are nappers, bound to one cpu each, which run for moments. How
  * far a hog is off its share in any 1000 quanta is printed, in thousandths of a quantum, and how many of a
  * hundred runs of nappers waited for more than a quarter of one.
+ *
+ * With `within` two hogs are in one cgroup and four in another of the same weight, and the other tasks nap in
+ * the first, for longer. How far that is off its half in any 1000 quanta is printed, and late runs again.
  *
  * Everything happens in one thread, one callback after the other: how cpus meet between two of them is
  * tests/transit_model.rs's matter.
@@ -36,9 +40,10 @@
 
 #include "../src/bpf/policy.h"
 #include "random.h"
-/* So that few tasks come to the end of it. */
-#define BURST_QUANTA 1
-#define BURST_QUANTA_OF_CPU 0
+/* So that tasks come to the end of it, though there are few; but for those that nap in a cgroup. */
+static unsigned long long burst_quanta = 1, burst_quanta_of_cpu;
+#define BURST_QUANTA burst_quanta
+#define BURST_QUANTA_OF_CPU burst_quanta_of_cpu
 #include "../src/bpf/main.bpf.c"
 #undef const
 
@@ -725,10 +730,11 @@ static void look_at_weights(u64 quanta)
 #define SPAN_QUANTA 1000
 /* Hogs have begun, and have used what they slept through. */
 #define BEGUN_QUANTA 100
-#define NAP_NS 20000
-#define NAP_MORE_NS 200000
-#define APART_NS 1000000
-#define APART_MORE_NS 100000000
+/* How long who naps runs, and sleeps, and how much longer it may be: among bound hogs, and in a cgroup. */
+static const struct naps {
+	u64 run_ns, run_more_ns, apart_ns, apart_more_ns;
+} short_naps = { 20000, 200000, 1000000, 100000000 }, long_naps = { 1000000, 200000, 18000000, 4000000 };
+
 #define LATE_PART 4
 
 /* A cgroup with hogs in it, and what each of them is due in a span, in thousandths. */
@@ -746,6 +752,7 @@ static struct {
 	u64 due[TASKS], received_ns[TASKS];
 	/* When a napper sleeps or wakes next, if it runs or sleeps. */
 	u64 next_ns[TASKS];
+	struct naps naps;
 	/* Runs of nappers, and those that waited for long. */
 	u64 runs, late;
 } scene;
@@ -777,7 +784,8 @@ static void begin_hogs(void)
 
 static void nap(struct machine_task *napper)
 {
-	scene.next_ns[napper - machine.task] = machine.now_ns + APART_NS + below(APART_MORE_NS);
+	scene.next_ns[napper - machine.task] =
+		machine.now_ns + scene.naps.apart_ns + below(scene.naps.apart_more_ns);
 	scene.runs++;
 	scene.late += napper->waited_ns > quantum / LATE_PART;
 }
@@ -801,7 +809,7 @@ static bool happens_before(u64 end_ns)
 		u64 at_ns = scene.next_ns[i];
 
 		if (task->place == CURRENT)
-			at_ns = task->p.se.exec_start + NAP_NS + at_ns % NAP_MORE_NS;
+			at_ns = task->p.se.exec_start + scene.naps.run_ns + at_ns % scene.naps.run_more_ns;
 		if ((task->place == CURRENT || task->place == ASLEEP) && at_ns < end_ns) {
 			end_ns = at_ns;
 			napper = task;
@@ -868,6 +876,7 @@ static void look_at_bound_hogs(u64 quanta)
 	u32 i;
 
 	machine.lasts = true;
+	scene.naps = short_naps;
 	begin_hogs();
 	for (i = scene.hogs; i < machine.tasks; i++)
 		set_mask(&machine.task[i], 1 << i % machine.cpus);
@@ -884,6 +893,61 @@ static void look_at_bound_hogs(u64 quanta)
 			furthest = error;
 	}
 	printf("%" PRIu64 " %" PRIu64 "\n", furthest, 100 * scene.late / scene.runs);
+}
+
+/* --- nappers in a cgroup of hogs ---------------------------------------------------------------- */
+
+#define HOGS_WITH_NAPPERS 2
+#define HOGS_ALONE 4
+
+static bool is_alone(u32 task)
+{
+	return task >= HOGS_WITH_NAPPERS && task < scene.hogs;
+}
+
+static void begin_cgroups(void)
+{
+	u32 with_nappers = add_cgroup(GROUP_ROOT, WEIGHT_OF_NICE_0, 1);
+	u32 alone = add_cgroup(GROUP_ROOT, WEIGHT_OF_NICE_0, 2), i;
+
+	scene.hogs = HOGS_WITH_NAPPERS + HOGS_ALONE;
+	for (i = 0; i < machine.tasks; i++) {
+		put_into(&machine.task[i], is_alone(i) ? alone : with_nappers);
+		set_mask(&machine.task[i], ALL);
+		begin_with_nice(&machine.task[i], 0);
+	}
+	follow_kicks();
+}
+
+static u64 received_with_nappers(void)
+{
+	u64 received_ns = 0;
+	u32 i;
+
+	for (i = 0; i < machine.tasks; i++)
+		received_ns += is_alone(i) ? 0 : received_until_now(&machine.task[i]);
+	return received_ns;
+}
+
+static void look_at_cgroup(u64 quanta)
+{
+	u64 due_ns = SPAN_QUANTA * quantum * machine.cpus / 2, furthest = 0, before_ns, look, error;
+
+	machine.lasts = true;
+	scene.naps = long_naps;
+	burst_quanta = 16;
+	burst_quanta_of_cpu = 4;
+	begin_cgroups();
+	pass_quanta(BEGUN_QUANTA);
+	before_ns = received_with_nappers();
+	for (look = 0; look < quanta / SPAN_QUANTA; look++) {
+		pass_quanta(SPAN_QUANTA);
+		error = magnitude(received_with_nappers() - before_ns - due_ns);
+		before_ns = received_with_nappers();
+		if (error > furthest)
+			furthest = error;
+	}
+	printf("%" PRIu64 " %" PRIu64 "\n", furthest * 1000 / quantum, 100 * scene.late / scene.runs);
 }
 
 /* --- what the policy saw --------------------------------------------------------------------- */
@@ -923,6 +987,11 @@ static void print_event(const struct event *it)
 	case EVENT_TAKE: print_credit("take", it); break;
 	case EVENT_RETIRE: print_credit("retire", it); break;
 	case EVENT_FORFEIT: print_credit("forfeit", it); break;
+	case EVENT_PASS: printf("%" PRIu64 " pass\n", now); break;
+	case EVENT_KEEP: print_credit("keep", it); break;
+	case EVENT_LENGTHEN:
+		printf("%" PRIu64 " lengthen %u %" PRIu64 " %" PRIu64 "\n", now, it->task, it->value, it->extra);
+		break;
 	case EVENT_CPUS: printf("%" PRIu64 " cpus %" PRIu64 "\n", now, it->value); break;
 	}
 }
@@ -965,6 +1034,8 @@ int main(int count, char **arguments)
 		recording = false;
 		if (!strcmp(arguments[6], "bind"))
 			look_at_weights(steps);
+		else if (!strcmp(arguments[6], "within"))
+			look_at_cgroup(steps);
 		else
 			look_at_bound_hogs(steps);
 		return 0;

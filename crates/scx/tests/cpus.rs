@@ -48,6 +48,7 @@ struct Replay {
     changes_of_cpus: usize,
     ended: usize,
     forfeits: usize,
+    lengthened: usize,
 }
 
 impl Replay {
@@ -55,7 +56,15 @@ impl Replay {
         let sleepers = [Sleepers::Paper, Sleepers::Turns, Sleepers::Corrected][sleepers];
         let setup = Setup { sleepers, ..Setup::new(cpus, QUANTUM_NS) };
         let policy = central::build(name, &setup).expect("a policy");
-        Replay { name: name.to_owned(), setup, policy, changes_of_cpus: 0, ended: 0, forfeits: 0 }
+        Replay {
+            name: name.to_owned(),
+            setup,
+            policy,
+            changes_of_cpus: 0,
+            ended: 0,
+            forfeits: 0,
+            lengthened: 0,
+        }
     }
 
     /// Panics if the kernel decided otherwise.
@@ -87,6 +96,13 @@ impl Replay {
             }
             "endow" => self.policy.endow(task(), number(3)),
             "take" => assert_eq!(self.policy.take_credit(task(), number(3)), number(3), "{line}"),
+            "pass" => self.policy.pass(now_ns),
+            "keep" => self.policy.keep(task(), number(3) == 1),
+            "lengthen" => {
+                let more = self.policy.lengthen(task(), number(3), number(4));
+                assert_eq!(more, Some(number(4)), "{line}");
+                self.lengthened += 1;
+            }
             "forfeit" => {
                 assert_eq!(self.policy.forfeit(task(), now_ns), number(3), "{line}");
                 self.forfeits += 1;
@@ -159,11 +175,26 @@ fn bound_tasks_keep_their_shares(program: &std::path::Path, corrected: bool) {
     }
 }
 
+/// A cgroup in which tasks nap keeps its half within 6 quanta of 1000: turns of those are others' of it, or the
+/// ideal is kept to. (Found in 40 seeds: 5.2, median of the worst policy 2.4. gdq with turns that are kept is
+/// off by 46 on 2 cpus.)
+fn cgroups_keep_their_shares(program: &std::path::Path, sleepers: &[usize]) {
+    for &sleepers in sleepers {
+        for (cpus, seed) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
+            let [furthest, late] = found(program, [sleepers, cpus, 10, 3000, seed], "within");
+            let case = format!("sleepers {sleepers}, {cpus} cpus, seed {seed}");
+            assert!(furthest <= 6000, "{case}: {furthest} thousandths of a quantum");
+            assert!(late <= 5, "{case}: {late} of a hundred runs are late");
+        }
+    }
+}
+
 fn holds(policy: &str, core: &str) {
     let program = compile(policy);
     hogs_keep_their_weights(&program, if policy == "vtrr" { &[2] } else { &[1, 2] });
     bound_tasks_keep_their_shares(&program, ["gdq", "vtrr"].contains(&policy));
-    let (mut changes_of_cpus, mut ended, mut forfeits) = (0, 0, 0);
+    cgroups_keep_their_shares(&program, if policy == "gdq" { &[2] } else { &[1, 2] });
+    let (mut changes_of_cpus, mut ended, mut forfeits, mut lengthened) = (0, 0, 0, 0);
     for seed in 0..12 {
         let sleepers = seed % 3;
         let cpus = [2, 4, 3, 8][seed % 4];
@@ -173,7 +204,9 @@ fn holds(policy: &str, core: &str) {
         changes_of_cpus += replay.changes_of_cpus;
         ended += replay.ended;
         forfeits += replay.forfeits;
+        lengthened += replay.lengthened;
     }
+    assert!(lengthened > 0, "no turn was lengthened");
     assert!(forfeits > 10, "only {forfeits} tasks forfeited what they had");
     assert!(ended > 100, "only {ended} tasks ended");
     assert!(changes_of_cpus > 100, "cpus changed only {changes_of_cpus} times");

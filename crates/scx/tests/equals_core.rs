@@ -172,6 +172,10 @@ impl Recorder {
         self.now_ns += self.random.next() % if is_long { 40 * QUANTUM_NS } else { QUANTUM_NS / 5 };
         let now_ns = self.now_ns;
         self.call(format_args!("t {now_ns}"));
+        if self.random.below(4) == 0 {
+            self.call(format_args!("n 0"));
+            self.policy.pass(now_ns);
+        }
         if self.random.below(self.size.steady) == 0 {
             self.change_cpus();
         } else if self.random.below(16) < self.picks {
@@ -234,7 +238,10 @@ impl Recorder {
             return;
         }
         let most_ns = QUANTUM_NS / 64 * (self.random.next() % 128);
-        let taken_ns = if self.states[index] == State::Blocked && self.random.below(3) == 0 {
+        let taken_ns = if self.random.below(3) == 0 {
+            self.call(format_args!("l {index}"));
+            self.policy.take_lapsed(task(index))
+        } else if self.states[index] == State::Blocked && self.random.below(3) == 0 {
             self.call(format_args!("q {index}"));
             self.policy.retire(task(index), self.now_ns)
         } else if self.states[index] == State::Waiting && self.random.below(3) == 0 {
@@ -248,6 +255,11 @@ impl Recorder {
     }
 
     fn wake(&mut self, index: usize) {
+        if self.sleepers == Sleepers::Turns && self.random.below(4) == 0 {
+            let kept = self.random.below(2);
+            self.call(format_args!("k {index} {kept}"));
+            self.policy.keep(task(index), kept == 1);
+        }
         self.call(format_args!("w {index}"));
         self.policy.wake(task(index), self.now_ns);
         self.states[index] = State::Waiting;
@@ -257,9 +269,20 @@ impl Recorder {
     fn charge(&mut self, cpu: usize, part: u64, of: u64) {
         let Some(task) = self.cpus[cpu].take() else { return };
         let used_ns = self.policy.slice_ns(TaskId(task)).unwrap_or(QUANTUM_NS) / of * part;
+        if part == of && self.random.below(2) == 0 {
+            self.lengthen(task, used_ns);
+        }
         self.call(format_args!("c {task} {used_ns}"));
         self.policy.charge(TaskId(task), used_ns, self.now_ns);
         self.states[task as usize] = State::Waiting;
+    }
+
+    /// The task on a cpu, which has used up its run, goes on for more if it uses up a turn.
+    fn lengthen(&mut self, task: u32, used_ns: u64) {
+        let most_ns = QUANTUM_NS / 64 * (self.random.next() % 256);
+        self.call(format_args!("m {task} {most_ns}"));
+        let more = self.policy.lengthen(TaskId(task), used_ns, most_ns);
+        self.decisions.push(format!("{} 0", more.unwrap_or(0)));
     }
 
     fn pick(&mut self, cpu: usize) {

@@ -13,6 +13,9 @@
  *   x 0                    interrupt: prints the cpu, or -1, and 0
  *   e TASK NS              endow        d TASK NS        take credit: prints how much, and 0
  *   q TASK                 retire: prints how much credit it had, and 0; f TASK, forfeit: the same
+ *   k TASK KEPT            keep           n 0               pass
+ *   l TASK                 take lapsed: prints how much, and 0
+ *   m TASK NS              lengthen its turn if a whole run uses it up: prints by how much, and 0
  *   h CPUS                 cpus come or go: all tasks are forgotten
  *   t NOW_NS               the time of the calls that follow
  */
@@ -116,6 +119,14 @@ static void move_credit(char verb, u32 task, u64 ns)
 	printf("%" PRIu64 " 0\n", taken_ns);
 }
 
+/* By 0 if it does not go on, or not end. */
+static void lengthen(u32 task, u64 used_ns, u64 by_ns)
+{
+	if (!turns_uses_up(task, used_ns) || !turns_lengthen(task, used_ns, by_ns))
+		by_ns = 0;
+	printf("%" PRIu64 " 0\n", by_ns);
+}
+
 /* True if the framework would have a cpu pick at once: it has stopped for a task that is ready. */
 static bool is_known(u32 cpu)
 {
@@ -154,6 +165,13 @@ static void call(char verb, u64 first, u64 second)
 		print(picked, picked == NIL ? 0 : turns_run_ns(picked));
 		break;
 	case 'x': print(turns_interrupt(), 0); break;
+	case 'k': turns_keep(task, second); break;
+	case 'n':
+		if (turns_may_pass())
+			turns_pass();
+		break;
+	case 'm': lengthen(task, turns_run_ns(task), second); break;
+	case 'l': printf("%" PRIu64 " 0\n", turns_take_lapsed(task)); break;
 	case 'e': case 'd': case 'q': case 'f': move_credit(verb, task, second); break;
 	default:
 		fprintf(stderr, "no call '%c'\n", verb);

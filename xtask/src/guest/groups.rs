@@ -31,21 +31,27 @@ pub(super) const QUANTUM_US: f64 = 5000.0;
 struct Group {
     weight: u32,
     hogs: usize,
+    /// Tasks beside them that nap.
+    nappers: usize,
     /// They may run on one cpu only.
     bound: bool,
     below: &'static [Group],
 }
 
 const fn group(weight: u32, hogs: usize) -> Group {
-    Group { weight, hogs, bound: false, below: &[] }
+    Group { weight, hogs, nappers: 0, bound: false, below: &[] }
+}
+
+const fn napping(weight: u32, hogs: usize, nappers: usize) -> Group {
+    Group { nappers, ..group(weight, hogs) }
 }
 
 const fn bound(weight: u32, hogs: usize) -> Group {
-    Group { weight, hogs, bound: true, below: &[] }
+    Group { bound: true, ..group(weight, hogs) }
 }
 
 const fn above(weight: u32, below: &'static [Group]) -> Group {
-    Group { weight, hogs: 0, bound: false, below }
+    Group { below, ..group(weight, 0) }
 }
 
 /// What happens to the first cgroup in the middle of a measurement.
@@ -83,6 +89,7 @@ const CASES: &[Case] = &[
         "100{300x2, 100{100x1, 200x2}}, 200x3",
         &[above(100, &[group(300, 2), above(100, &[group(100, 1), group(200, 2)])]), group(200, 3)],
     ),
+    case("100x2 and 4 that nap, 100x4", &[napping(100, 2, 4), group(100, 4)]),
     case("300x3 on one cpu, 100x2, 100x4", &[bound(300, 3), group(100, 2), group(100, 4)]),
     case(
         "200{100x3 on one cpu, 100x4}, 100x2",
@@ -174,16 +181,17 @@ impl Args {
         let mut tree = Tree::new(case)?;
         thread::sleep(Duration::from_millis(300));
         tree.hogs.start();
+        tree.nappers.start();
         thread::sleep(SETTLING);
         let length = Duration::from_secs(self.seconds) / 2;
         let mut spans = vec![Span::begin(&tree, cpus)?];
         thread::sleep(length);
-        spans[0].end(&tree.hogs)?;
+        spans[0].end(&tree)?;
         tree.change(case.change)?;
         thread::sleep(SETTLED);
         spans.push(Span::begin(&tree, cpus)?);
         thread::sleep(length);
-        spans[1].end(&tree.hogs)?;
+        spans[1].end(&tree)?;
         drop(tree);
         scheduler.goes_on()?;
         let whole_machine = case.change == Change::Storm;
@@ -206,6 +214,10 @@ pub(super) struct Tree {
     /// By hog; those that are bound are one, which uses one cpu.
     places: Vec<Place>,
     pub(super) hogs: Hogs,
+    /// Beside hogs, of whom each in the same cgroup is due less by as much as they use.
+    nappers: Hogs,
+    /// By napper.
+    nappers_places: Vec<Place>,
     storm: Option<Child>,
     sway: Option<Sway>,
 }
@@ -246,8 +258,16 @@ impl Drop for Sway {
 impl Tree {
     pub(super) fn new(case: &Case) -> Result<Tree> {
         let hogs = Hogs::new(&vec![0; case.groups.iter().map(hogs_of).sum()])?;
-        let (ideal, nodes, places) = (Hierarchy::new(), Vec::new(), Vec::new());
-        let mut tree = Tree { ideal, nodes, places, hogs, storm: None, sway: None };
+        let mut tree = Tree {
+            ideal: Hierarchy::new(),
+            nodes: Vec::new(),
+            places: Vec::new(),
+            hogs,
+            nappers: Hogs::napping(case.groups.iter().map(nappers_of).sum())?,
+            nappers_places: Vec::new(),
+            storm: None,
+            sway: None,
+        };
         tree.add(case.groups, PathBuf::from(CGROUPS), Hierarchy::ROOT)?;
         if case.change == Change::Storm {
             tree.start_storm()?;
@@ -278,6 +298,11 @@ impl Tree {
                 };
                 self.ideal.set_width(place, 1);
                 self.places.push(place);
+            }
+            for _ in 0..group.nappers {
+                let pid = self.nappers.pids()[self.nappers_places.len()];
+                fs::write(self.nodes[node].path.join("cgroup.procs"), pid.to_string())?;
+                self.nappers_places.push(self.nodes[node].place);
             }
             if !group.below.is_empty() {
                 self.add(group.below, self.nodes[node].path.clone(), self.nodes[node].place)?;
@@ -310,6 +335,11 @@ impl Tree {
         Ok(())
     }
 
+    /// Of hogs, and then of those who nap.
+    fn run_times_ns(&self) -> Result<Vec<u64>> {
+        Ok([self.hogs.run_times_ns()?, self.nappers.run_times_ns()?].concat())
+    }
+
     pub(super) fn change(&mut self, change: Change) -> Result<()> {
         let first = &self.nodes[0];
         match change {
@@ -334,6 +364,10 @@ fn hogs_of(group: &Group) -> usize {
     group.hogs + group.below.iter().map(hogs_of).sum::<usize>()
 }
 
+fn nappers_of(group: &Group) -> usize {
+    group.nappers + group.below.iter().map(nappers_of).sum::<usize>()
+}
+
 impl Drop for Tree {
     fn drop(&mut self) {
         self.sway = None;
@@ -344,7 +378,7 @@ impl Drop for Tree {
         if let Some(mut storm) = self.storm.take() {
             let _ = storm.wait();
         }
-        self.hogs = Hogs::default();
+        (self.hogs, self.nappers) = (Hogs::default(), Hogs::default());
         for node in self.nodes.iter().rev() {
             while fs::read_to_string(node.path.join("cgroup.events"))
                 .is_ok_and(|events| events.contains("populated 1"))
@@ -360,12 +394,12 @@ impl Drop for Tree {
 struct Span {
     begin_us: u64,
     length_us: f64,
-    /// By hog: how long it had run at the begin, and in the span.
+    /// By hog, and then by napper: how long it had run at the begin, and in the span.
     before_ns: Vec<u64>,
     received_us: Vec<f64>,
     /// By hog, in cpus.
     due: Vec<f64>,
-    /// By hog: the cgroups that it is in, the innermost first.
+    /// By hog, and then by napper: the cgroups that it is in, the innermost first.
     within: Vec<Vec<usize>>,
     groups: usize,
 }
@@ -382,26 +416,41 @@ impl Span {
             let rates = rates.iter().map(|rates| rates.of(*hog).in_cpus());
             rates.sum::<f64>() / 2.0 / sharing as f64
         };
-        let within = |&hog: &Place| {
-            let number = |place| tree.nodes.iter().position(|node| node.place == place);
-            tree.ideal.ancestors(hog).filter_map(number).collect()
+        let number = |place| tree.nodes.iter().position(|node| node.place == place);
+        let above = |&hog: &Place| tree.ideal.ancestors(hog).filter_map(number).collect();
+        let from = |&node: &Place| {
+            std::iter::once(node).chain(tree.ideal.ancestors(node)).filter_map(number).collect()
         };
         Ok(Span {
             begin_us: system::monotonic_us(),
             length_us: 0.0,
-            before_ns: tree.hogs.run_times_ns()?,
+            before_ns: tree.run_times_ns()?,
             received_us: Vec::new(),
             due: tree.places.iter().map(due).collect(),
-            within: tree.places.iter().map(within).collect(),
+            within: tree
+                .places
+                .iter()
+                .map(above)
+                .chain(tree.nappers_places.iter().map(from))
+                .collect(),
             groups: tree.nodes.len(),
         })
     }
 
-    fn end(&mut self, hogs: &Hogs) -> Result<()> {
+    fn end(&mut self, tree: &Tree) -> Result<()> {
         self.length_us = (system::monotonic_us() - self.begin_us) as f64;
-        let pairs = hogs.run_times_ns()?.into_iter().zip(&self.before_ns);
+        let pairs = tree.run_times_ns()?.into_iter().zip(&self.before_ns);
         self.received_us = pairs.map(|(after, before)| (after - before) as f64 / 1e3).collect();
         Ok(())
+    }
+
+    /// What those who nap use of what hogs in the same cgroup are due, of each of them, in µs.
+    fn napped_us(&self, cgroup: usize) -> f64 {
+        let (hogs, nappers) = self.within.split_at(self.due.len());
+        let in_it = |within: &&Vec<usize>| within.first() == Some(&cgroup);
+        let used = nappers.iter().zip(&self.received_us[hogs.len()..]);
+        let used: f64 = used.filter(|(within, _)| in_it(within)).map(|(_, us)| us).sum();
+        used / hogs.iter().filter(in_it).count() as f64
     }
 
     /// What hogs and cgroups received and were due. What else runs on the machine takes from all hogs
@@ -410,10 +459,13 @@ impl Span {
         let (received, length) = (&self.received_us, self.length_us);
         let all = if whole_machine { 1.0 } else { received.iter().sum::<f64>() / length };
         let in_all = if whole_machine { 1.0 } else { self.due.iter().sum() };
-        let task = |hog: usize| Part {
-            received: received[hog] / length,
-            due: self.due[hog] / in_all * all,
-            hogs: 1,
+        let task = |task: usize| {
+            let used = received[task] / length;
+            let due = match self.due.get(task) {
+                Some(due) => due / in_all * all - self.napped_us(self.within[task][0]) / length,
+                None => used,
+            };
+            Part { received: used, due, hogs: 1 }
         };
         let tasks: Vec<Part> = (0..received.len()).map(task).collect();
         let mut groups = vec![Part::default(); self.groups];

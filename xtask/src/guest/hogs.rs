@@ -2,11 +2,17 @@
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use super::system;
 use crate::shell;
+
+/// How long who naps runs each time, of its own time, and how long it sleeps then.
+const NAP_AFTER_US: u64 = 1000;
+const NAP: Duration = Duration::from_millis(20);
 
 /// Waits for the end of the input, then computes until it is killed.
 pub(crate) fn hog() -> ! {
@@ -19,6 +25,17 @@ pub(crate) fn hog() -> ! {
     }
 }
 
+/// Waits for the end of the input, then runs for [`NAP_AFTER_US`] and sleeps for [`NAP`] until it is killed.
+pub(crate) fn napper() -> ! {
+    let mut nothing = Vec::new();
+    let _ = std::io::stdin().read_to_end(&mut nothing);
+    loop {
+        let until_us = system::thread_us() + NAP_AFTER_US;
+        while system::thread_us() < until_us {}
+        thread::sleep(NAP);
+    }
+}
+
 /// Hogs that wait to be started together; killed when dropped.
 #[derive(Default)]
 pub(crate) struct Hogs(Vec<Child>);
@@ -26,11 +43,20 @@ pub(crate) struct Hogs(Vec<Child>);
 impl Hogs {
     /// A hog for each nice value.
     pub(crate) fn new(nice_values: &[i32]) -> Result<Hogs> {
+        Hogs::of("hog", nice_values)
+    }
+
+    /// So many that nap.
+    pub(crate) fn napping(count: usize) -> Result<Hogs> {
+        Hogs::of("napper", &vec![0; count])
+    }
+
+    fn of(what: &str, nice_values: &[i32]) -> Result<Hogs> {
         let this = std::env::current_exe()?;
         let mut hogs = Hogs(Vec::new());
         for nice in nice_values {
             let mut command = Command::new(&this);
-            command.args(["guest", "hog"]).stdin(Stdio::piped());
+            command.args(["guest", what]).stdin(Stdio::piped());
             let hog = command.spawn().context("cannot start a hog")?;
             let pid = hog.id().to_string();
             hogs.0.push(hog);

@@ -199,6 +199,8 @@ struct Replay {
     now_ns: Nanos,
     /// What all tasks used.
     used_ns: Nanos,
+    /// What lapsed, as far as it was gathered, and no turn was lengthened by.
+    lapsed_ns: Nanos,
     tasks: Vec<Task>,
     /// The task on each cpu.
     cpus: Vec<Option<u32>>,
@@ -233,6 +235,7 @@ impl Replay {
             errors: ServiceErrors::new(cpus),
             quantum_ns,
             now_ns: 0,
+            lapsed_ns: 0,
             used_ns: 0,
             tasks: Vec::new(),
             cpus: vec![None; cpus],
@@ -280,6 +283,15 @@ impl Replay {
             }
             ("forfeit", [task, credit]) => {
                 return self.take_credit(number(task)?, credit.parse()?, Loss::WaitsOn);
+            }
+            ("pass", []) => self.policy.pass(self.now_ns),
+            ("keep", [task, kept]) => {
+                let task = number(task)?;
+                self.task(task, &[State::Blocked])?;
+                self.policy.keep(TaskId(task), *kept == "1");
+            }
+            ("lengthen", [task, charged, more]) => {
+                return self.lengthen(number(task)?, charged.parse()?, more.parse()?);
             }
             ("away", [task, "cpus"]) => self.go_on_away(number(task)?)?,
             ("paid", [task, used]) => self.run_paid(number(task)?, used.parse()?)?,
@@ -353,6 +365,7 @@ impl Replay {
 
     fn remove(&mut self, task: u32) -> Result<()> {
         self.task(task, &[State::Blocked, State::Waiting])?.state = State::Unknown;
+        self.lapsed_ns += self.policy.take_lapsed(TaskId(task));
         self.policy.remove(TaskId(task), self.now_ns);
         self.errors.remove(TaskId(task), self.now_ns);
         self.note(task);
@@ -406,6 +419,34 @@ impl Replay {
                  {core_ns} ns in the policy"
             )
         }))
+    }
+
+    /// A turn is over and goes on, for no longer than others had no use for theirs.
+    fn lengthen(&mut self, task: u32, used_ns: Nanos, more_ns: Nanos) -> Result<Option<String>> {
+        ensure!(used_ns <= self.quantum_ns, "more than a quantum is about to be charged");
+        ensure!(more_ns <= MAX_NS, "nothing goes on for {more_ns} ns");
+        self.task(task, &[State::Running])?;
+        if more_ns > self.lapsed_ns {
+            self.gather();
+        }
+        let goes_on = self.policy.lengthen(TaskId(task), used_ns, more_ns) == Some(more_ns);
+        if !goes_on || more_ns > self.lapsed_ns {
+            let (picks, lapsed_ns) = (self.picks, self.lapsed_ns);
+            return Ok(Some(format!(
+                "before decision {picks}: a turn of task {task} goes on for {more_ns} ns in the kernel; in \
+                 the policy {}",
+                if goes_on { format!("only {lapsed_ns} ns lapsed") } else { "it does not".into() }
+            )));
+        }
+        self.lapsed_ns -= more_ns;
+        Ok(None)
+    }
+
+    /// What lapsed of the turns of all tasks.
+    fn gather(&mut self) {
+        let ids = (0..).map(TaskId).take(self.tasks.len());
+        let known = ids.filter(|id| self.tasks[id.index()].state != State::Unknown);
+        self.lapsed_ns += known.map(|id| self.policy.take_lapsed(id)).sum::<Nanos>();
     }
 
     fn block(&mut self, task: u32) -> Result<()> {
@@ -473,6 +514,7 @@ impl Replay {
 
     fn begin_anew(&mut self, cpus: usize) -> Result<()> {
         self.note_all();
+        self.gather();
         self.policy = build(&self.spec, cpus, self.quantum_ns)?;
         self.errors = ServiceErrors::new(cpus);
         self.cpus = vec![None; cpus];

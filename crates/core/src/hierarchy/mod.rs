@@ -31,6 +31,7 @@ mod natural;
 mod policy;
 mod rate;
 mod rates;
+mod spare;
 
 pub use certify::Violation;
 pub use errors::HierarchyErrors;

@@ -241,6 +241,10 @@ static __always_inline void group_patrol(void)
 	u32 i;
 
 	fill_cpus();
+	if (tree->grown && turns_may_pass()) {
+		record(EVENT_PASS, NIL, 0, 0, 0);
+		turns_pass();
+	}
 	if (!tree->unseen)
 		return;
 	bpf_for(i, 0, PATROL) {

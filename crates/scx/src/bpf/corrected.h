@@ -615,6 +615,16 @@ turns_fn void corrected_wake(u32 id)
 	corrected_begin(id);
 }
 
+/* True if somebody sleeps and is ahead no longer: before a decision, so that it can be told to others. */
+turns_fn bool corrected_has_ends(void)
+{
+	if (!CORRECTED->open)
+		return false;
+	if (now_ns() != ONLINE->now_ns)
+		online_move(now_ns());
+	return online_next_end() != NIL;
+}
+
 turns_fn u32 corrected_pick(u32 cpu)
 {
 	u32 turn;

@@ -39,6 +39,7 @@
 #include "hotplug.h"
 #include "estate.h"
 #include "burst.h"
+#include "spare.h"
 #include "news.h"
 #include "permission.h"
 #include "slice.h"

@@ -76,6 +76,10 @@ enum news {
 		u32 next_with_news; \
 		u32 pid; \
 		u32 weight; \
+		/* As which it shares what is spare in its cgroup; 0 if it does not (spare.h). */ \
+		u32 spare_weight; \
+		/* What it has seen of that, there and in the child of the root. */ \
+		u64 spare_seen[2]; \
 		/* Set by `weight set`; 0 if the nice value decides. */ \
 		u32 chosen_weight; \
 		/* The cpu that it is on or was picked for. */ \
@@ -144,6 +148,9 @@ static void turns_left(u32 id);
 static void turns_joined(u32 id);
 static void turns_gained(u32 id, u64 ns);
 static void turns_spent(u32 id, u64 ns);
+static void use_spare(u32 id, u64 used_ns);
+static void tell_spare(u32 id);
+static void stop_sharing(u32 id);
 static bool may_burst(u32 id);
 static void end_bursts(void);
 global_fn u32 forfeit(u32 id);

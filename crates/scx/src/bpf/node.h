@@ -67,6 +67,12 @@ struct group_node {
 	s64 estate_ns;
 	/* What the estates in it owe; of a child of the root, and the root. */
 	s64 owed_ns;
+	/*
+	 * What tasks in it had no use for of their turns, all in all, for each unit of the weight of those who
+	 * share it; that weight, and how many they are (spare.h).
+	 */
+	u64 spare_per_weight, spare_weight;
+	u32 spare_tasks;
 	/* Of a child of the root: what tasks in it used of their credit less what they were paid (burst.h). */
 	u64 burst_ns, forgiven_at_ns;
 	/* The child of the root that it is or is in; of the root, itself. */

@@ -121,6 +121,7 @@ global_fn u32 join(u32 id)
 		slot->aside = true;
 		return 0;
 	}
+	tell_spare(id);
 	record(EVENT_WAKE, id, 0, 0, 0);
 	turns_wake(id);
 	if (turns_is_ready(id) && !may_burst(id))
@@ -133,6 +134,7 @@ global_fn u32 part(u32 id)
 	struct slot __arena *slot = &slots[id];
 
 	age_remove(slot);
+	stop_sharing(id);
 	slot->state = TASK_BLOCKED;
 	if (slot->aside) {
 		slot->aside = false;
@@ -173,6 +175,7 @@ global_fn u32 end_quantum(u32 id, u32 cut_short)
 		return 0;
 	}
 	charged_ns = ledger_used(slot, cut_short);
+	use_spare(id, charged_ns);
 	age_append(slot, id);
 	record(EVENT_CHARGE, id, slot->cpu, charged_ns, slot->used_ns);
 	slot->used_ns = 0;
@@ -454,6 +457,7 @@ static __always_inline void forget(struct slot __arena *slot, u32 id)
 		age_remove(slot);
 	if (slot->state == TASK_AWAY)
 		return_from_away(id, true);
+	stop_sharing(id);
 	slot->aside = slot->known = false;
 	slot->paid_ns = 0;
 	slot->state = TASK_OUT;

@@ -48,6 +48,8 @@ struct turn {
 	u64 run_ns;
 	/* What is left of its turn, if it is picked. */
 	u64 turn_ns;
+	/* What it had no use for of turns that were charged, and nobody has taken. */
+	u64 lapsed_ns;
 	u32 weight;
 	/* The cpu that runs it, or whose slot has it while it is interrupted. */
 	u32 cpu;
@@ -64,6 +66,10 @@ struct turn {
 	u8 is_new;
 	/* Its place among those that are known to be behind, plus one. */
 	u8 candidate;
+	/* What others had no use for was added to its turn. */
+	u8 lengthened;
+	/* It stays in the queue when it sleeps without room; turns that it had since it slept. */
+	u8 kept, kept_turns;
 };
 
 /* Tasks in the order in which they came. */

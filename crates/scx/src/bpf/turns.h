@@ -33,6 +33,7 @@
  * What tasks that end leave and new ones begin with is the includer's affair (estate.h): turns_endow,
  * turns_take and turns_retire move credit, and make none. So is what many that wake may use together
  * (burst.h): `turns_gained(id, ns)` and `turns_spent(id, ns)` tell of a task's credit, turns_forfeit ends it.
+ * And what a task had no use for of turns, and another may have (spare.h): turns_take_lapsed, turns_lengthen.
  *
  * Known limits: a cpu with nobody waiting gives turns to all that sleep with room in their credit
  * before it idles: for thousands of tasks that have just gone to sleep a millisecond or more. Whom to
@@ -45,11 +46,13 @@
 #define TURN_LEAST_PART 64
 /* A run on credit lasts at most this part of a quantum; then it is the next one's turn. */
 #define TURN_RUN_PART 4
+/* A task that is kept leaves the queue after so many turns since it slept, if it has no room. */
+#define TURN_KEPT_TURNS 4
 /* What is nearly a whole cpu: so many parts of so many. */
 #define NEARLY_PARTS 3
 #define NEARLY_OF 4
-/* Picks until somebody is found: each gives a quantum to a task that has room for it, or is the last. */
-#define TURN_PICKS ((POLICY_CREDIT_QUANTA + 1) * POLICY_TASKS)
+/* Picks until somebody is found: each gives a quantum to a task that has room for it, or is kept, or is the last. */
+#define TURN_PICKS ((POLICY_CREDIT_QUANTA + 1 + TURN_KEPT_TURNS) * POLICY_TASKS)
 
 #define turns_fn static __attribute__((unused, always_inline)) inline
 
@@ -175,7 +178,7 @@ turns_fn bool turns_is_ahead(const struct turn __arena *turn)
 /* True if the policy, which does not serve a task yet, does so when it wakes. */
 turns_fn bool turns_joins(const struct turn __arena *turn)
 {
-	return (!turns_stay_out() || turns_has_room(turn)) && !turns_is_ahead(turn);
+	return (!turns_stay_out() || turn->kept || turns_has_room(turn)) && !turns_is_ahead(turn);
 }
 
 turns_fn void turns_join(struct turn __arena *turn, u32 id)
@@ -192,6 +195,12 @@ turns_fn void turns_leave(struct turn __arena *turn, u32 id)
 	policy_block(id);
 }
 
+/* A task gets what there is room for of what is left of a turn that is charged whole. */
+turns_fn void turns_give_turn(struct turn __arena *turn, u32 id, u64 left_ns)
+{
+	turn->lapsed_ns += left_ns - turns_give(turn, id, left_ns);
+}
+
 /* The turn of a task, which does not run, is over: the policy is charged for it. */
 turns_fn void turns_end(struct turn __arena *turn, u32 id)
 {
@@ -201,21 +210,38 @@ turns_fn void turns_end(struct turn __arena *turn, u32 id)
 	turn->place = TURN_QUEUED;
 	turn->turn_ns = 0;
 	turn_cpu(turn->cpu)->held = NIL;
-	if (POLICY_PAYS_WHOLE) {
-		turns_give(turn, id, left_ns);
+	if (POLICY_PAYS_WHOLE || turn->lengthened) {
+		turns_give_turn(turn, id, left_ns);
 		left_ns = 0;
 	}
 	policy_charge(id, quantum_ns() - left_ns);
 }
 
-/* The turn of a task that sleeps adds to its credit. */
-turns_fn void turns_consume(struct turn __arena *turn, u32 id)
+/* A task that sleeps has a turn, which adds to its credit: what it is charged for. */
+policy_fn u64 turns_pay_asleep(u32 id)
 {
-	u64 pay_ns = turns_give(turn, id, quantum_ns());
+	struct turn __arena *turn = TURN(id);
 
 	TURNS->consumed++;
-	policy_charge(id, POLICY_PAYS_WHOLE ? quantum_ns() : pay_ns);
-	if (!turns_has_room(turn)) {
+	if (!POLICY_PAYS_WHOLE && !turn->kept)
+		return turns_give(turn, id, quantum_ns());
+	turns_give_turn(turn, id, quantum_ns());
+	return quantum_ns();
+}
+
+/* True if that is the last one for now. */
+turns_fn bool turns_was_last(struct turn __arena *turn)
+{
+	if (turns_has_room(turn))
+		return false;
+	turn->kept_turns++;
+	return !turn->kept || turn->kept_turns >= TURN_KEPT_TURNS;
+}
+
+turns_fn void turns_consume(struct turn __arena *turn, u32 id)
+{
+	policy_charge(id, turns_pay_asleep(id));
+	if (turns_was_last(turn)) {
 		turns_leave(turn, id);
 		turns_left(id);
 	}
@@ -364,11 +390,19 @@ turns_fn u32 turns_start(u32 cpu, u32 id)
 	struct turn __arena *turn = TURN(id);
 
 	policy_assert(turn->place == TURN_PICKED && turn->cpu == cpu);
-	turn->run_ns = turn->turn_ns;
+	turn->run_ns = turn->turn_ns < quantum_ns() ? turn->turn_ns : quantum_ns();
 	turn->state = TURN_ON;
 	turn_cpu(cpu)->running = id;
 	*turn_runs(cpu) = turn->weight;
 	return id;
+}
+
+/* A turn of a task begins, wherever it runs or waits. */
+turns_fn void turns_have(struct turn __arena *turn)
+{
+	turn->place = TURN_PICKED;
+	turn->turn_ns = quantum_ns();
+	turn->lengthened = false;
 }
 
 /* A task that waits has its turn. */
@@ -379,8 +413,7 @@ turns_fn void turns_begin(struct turn __arena *turn, u32 cpu, u32 id)
 	else
 		policy_assert(turn->state == TURN_WAITING);
 	turn->state = TURN_WAITING;
-	turn->place = TURN_PICKED;
-	turn->turn_ns = quantum_ns();
+	turns_have(turn);
 	turn->cpu = cpu;
 	turn_cpu(cpu)->held = id;
 }
@@ -393,8 +426,7 @@ turns_fn u32 turns_continue(struct turn __arena *turn, u32 cpu, u32 id)
 {
 	u32 there = turn->cpu, interrupted;
 
-	turn->place = TURN_PICKED;
-	turn->turn_ns = quantum_ns();
+	turns_have(turn);
 	turn_cpu(cpu)->held = id;
 	if (there == cpu)
 		return NIL;
@@ -490,7 +522,8 @@ turns_fn void turns_add(u32 id, u32 weight)
 {
 	struct turn __arena *turn = TURN(id);
 
-	turn->credit_ns = turn->run_ns = turn->turn_ns = 0;
+	turn->credit_ns = turn->run_ns = turn->turn_ns = turn->lapsed_ns = 0;
+	turn->kept = false;
 	turn->weight = weight;
 	turn->state = TURN_ASLEEP;
 	turn->place = TURN_OUT;
@@ -555,6 +588,7 @@ turns_fn void turns_wake(u32 id)
 	}
 	policy_assert(turn->state == TURN_ASLEEP);
 	turn->state = TURN_WAITING;
+	turn->kept_turns = 0;
 	TURNS->awake_weight += turn->weight;
 	if (turns_is_out(turn) && turns_joins(turn))
 		turns_join(turn, id);
@@ -574,7 +608,7 @@ turns_fn void turns_block(u32 id)
 	}
 	turns_withdraw(turn, id);
 	policy_assert(turn->credit_ns <= turns_cap_ns());
-	if (turn->place == TURN_QUEUED && !turns_has_room(turn))
+	if (turn->place == TURN_QUEUED && !turn->kept && !turns_has_room(turn))
 		turns_leave(turn, id);
 }
 
@@ -672,13 +706,62 @@ turns_fn void turns_charge(u32 id, u64 used_ns)
 	policy_assert(turn->state == TURN_ON);
 	turn->turn_ns = used_ns < turn->turn_ns ? turn->turn_ns - used_ns : 0;
 	turn->state = TURN_WAITING;
-	if (POLICY_PAYS_WHOLE && turn->turn_ns >= turns_least_ns() && turn_cpu(turn->cpu)->stopping) {
+	if ((POLICY_PAYS_WHOLE || turn->lengthened) && turn->turn_ns >= turns_least_ns() &&
+	    (turn_cpu(turn->cpu)->stopping || used_ns >= turn->run_ns)) {
 		turns_suspend(turn->cpu, id);
 		return;
 	}
 	if (!turn->turn_ns)
 		turns_note_used_up(turn->cpu, id);
 	turns_end(turn, id);
+}
+
+/* True if a task may be charged for turns that it has no use for. */
+turns_fn bool turns_may_lapse(void)
+{
+	return uses_turns() && !corrects_turns();
+}
+
+/* What a task was charged for and had no use for, and nobody else has had. */
+turns_fn u64 turns_take_lapsed(u32 id)
+{
+	u64 lapsed_ns = TURN(id)->lapsed_ns;
+
+	TURN(id)->lapsed_ns = 0;
+	return lapsed_ns;
+}
+
+/* True if what was last said of a task, which is about to wake, is another than this: it is kept in the queue. */
+turns_fn bool turns_keep(u32 id, bool kept)
+{
+	struct turn __arena *turn = TURN(id);
+
+	if (!turns_may_lapse() || turn->kept == kept)
+		return false;
+	turn->kept = kept;
+	return true;
+}
+
+/* True if a task, about to be charged, uses up a turn of its own. */
+turns_fn bool turns_uses_up(u32 id, u64 used_ns)
+{
+	struct turn __arena *turn = TURN(id);
+
+	return turns_may_lapse() && turn->state == TURN_ON && !turn->lengthened &&
+	       used_ns >= turn->turn_ns;
+}
+
+/* That turn goes on for so long, if it is worth a run: true if it does. */
+turns_fn bool turns_lengthen(u32 id, u64 used_ns, u64 by_ns)
+{
+	struct turn __arena *turn = TURN(id);
+
+	policy_assert(turns_uses_up(id, used_ns));
+	if (by_ns < turns_least_ns())
+		return false;
+	turn->turn_ns = used_ns + by_ns;
+	turn->lengthened = true;
+	return true;
 }
 
 /* A task that was just added may use so much before the policy serves it. */
@@ -733,6 +816,19 @@ turns_fn u64 turns_retire(u32 id)
 turns_fn u64 turns_run_ns(u32 id)
 {
 	return uses_turns() ? TURN(id)->run_ns : quantum_ns();
+}
+
+/* True if the policy serves others than it said last, until turns_pass. */
+turns_fn bool turns_may_pass(void)
+{
+	return corrects_turns() && corrected_has_ends();
+}
+
+/* It is another time: tasks that are served no longer are told of. */
+turns_fn void turns_pass(void)
+{
+	if (corrects_turns())
+		online_end_all();
 }
 
 /* True if a task waits with credit. */

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the tasks of a cgroup that sleep have no use for of their turns, for others of it, where turns are
+ * kept and counted (turns.h).
+ *
+ * A turn is charged whole, and who naps keeps what there is room for of it. The rest would be everybody's,
+ * and the cgroup, whose turn it was, would have less than its weight says. So it is spare there, and whoever
+ * of the cgroup uses up a turn next goes on for as long. A cgroup of a hog h and one that naps for most of the
+ * time n, quanta of 5 ms:
+ *
+ *   the policy picks n, which sleeps     n has room for 1 ms
+ *   n wakes                              4 ms are spare
+ *   h's turn is over                     it goes on for 4 ms, if need be interrupted, as any turn
+ *
+ * Those of a cgroup who use up turns share what is spare by weight, so that nobody in another cgroup waits for
+ * longer than if nobody napped. Where nobody of a cgroup does, those in the child of the root share it; else
+ * it is everybody's. Who naps where it is shared is kept in the policy's queue for some turns, that it has no
+ * use for: the policy would follow late as those who are a large part of a cgroup come and go. The core library
+ * does the same for nodes of a tree: crates/core/src/hierarchy/spare.rs.
+ *
+ * Known limits: in the root, and with `--groups off`, it is everybody's.
+ */
+#ifndef PRORATA_SPARE_H
+#define PRORATA_SPARE_H
+
+/* A turn goes on for no longer than so many quanta. */
+#define SPARE_QUANTA 64
+/* Binary digits of what is spare for each unit of weight. */
+#define SPARE_FRACTION 24
+/* Who naps is kept where they are at most so many times as many as those who use up turns. */
+#define SPARE_FEW 16
+
+static bool is_child(u32 n)
+{
+	return n < GROUP_NODES && n != GROUP_ROOT;
+}
+
+/* The node where a task's spare time is shared; the root if it is everybody's. */
+static __always_inline u32 spare_node_of(u32 id)
+{
+	u32 n = MEMBER(id)->parent;
+
+	if (!is_child(n))
+		return GROUP_ROOT;
+	if (!NODE(n)->spare_tasks)
+		n = NODE(n)->top;
+	return is_child(n) && NODE(n)->spare_tasks ? n : GROUP_ROOT;
+}
+
+/* A task is about to wake: what it had no use for while it slept is known. (Where turns end, stack is short.) */
+global_fn u32 settle_spare(u32 id)
+{
+	u32 n = spare_node_of(id);
+	struct group_node __arena *node = NODE(n);
+	u64 ns = turns_take_lapsed(id);
+	bool kept = n != GROUP_ROOT &&
+		    MEMBER(GROUP_MEMBER(n))->parts / GROUP_CPU <= (u64)SPARE_FEW * node->spare_tasks;
+
+	if (ns > SPARE_QUANTA * quantum)
+		ns = SPARE_QUANTA * quantum;
+	if (n != GROUP_ROOT && node->spare_weight)
+		node->spare_per_weight += (ns << SPARE_FRACTION) / node->spare_weight;
+	if (turns_keep(id, kept))
+		record(EVENT_KEEP, id, 0, kept, 0);
+	return 0;
+}
+
+static void tell_spare(u32 id)
+{
+	if (TREE->grown && turns_may_lapse())
+		settle_spare(id);
+}
+
+/* A task shares what is spare in a node from now on, or no longer. */
+static __always_inline void count_sharing(u32 n, u32 weight, bool shares)
+{
+	struct group_node __arena *node = NODE(n);
+
+	node->spare_tasks += shares ? 1 : -1;
+	node->spare_weight += shares ? (u64)weight : -(u64)weight;
+}
+
+/* So does a task, in its cgroup and in the child of the root. */
+static __always_inline void share_spare(u32 id, u32 weight, bool shares)
+{
+	u32 n = MEMBER(id)->parent, top;
+
+	if (!is_child(n))
+		return;
+	top = NODE(n)->top;
+	count_sharing(n, weight, shares);
+	if (top != n)
+		count_sharing(top, weight, shares);
+}
+
+/* A task sleeps, moves or goes. */
+static void stop_sharing(u32 id)
+{
+	u32 weight = slots[id].spare_weight;
+
+	if (!weight)
+		return;
+	slots[id].spare_weight = 0;
+	share_spare(id, weight, false);
+}
+
+/* What is spare in a node for a task that shares it, since it has seen so much. */
+static __always_inline u64 spare_since(u32 n, u32 weight, u64 seen)
+{
+	u64 more = NODE(n)->spare_per_weight - seen, most_ns = SPARE_QUANTA * quantum;
+
+	if (!weight || more > (most_ns << SPARE_FRACTION) / weight)
+		return weight ? most_ns : 0;
+	return more * weight >> SPARE_FRACTION;
+}
+
+/* A task, about to be charged, uses up a turn: that goes on for its part of what is spare. */
+global_fn u32 lengthen(u32 id, u64 used_ns)
+{
+	struct slot __arena *slot = &slots[id];
+	u32 n = MEMBER(id)->parent, weight = slot->spare_weight, top;
+	u64 by_ns;
+
+	if (!is_child(n))
+		return 0;
+	top = NODE(n)->top;
+	by_ns = spare_since(n, weight, slot->spare_seen[0]);
+	if (top != n)
+		by_ns += spare_since(top, weight, slot->spare_seen[1]);
+	if (by_ns > SPARE_QUANTA * quantum)
+		by_ns = SPARE_QUANTA * quantum;
+	if (weight && !turns_lengthen(id, used_ns, by_ns))
+		return 0;
+	if (weight)
+		record(EVENT_LENGTHEN, id, 0, used_ns, by_ns);
+	stop_sharing(id);
+	slot->spare_weight = slot->weight;
+	share_spare(id, slot->weight, true);
+	slot->spare_seen[0] = NODE(n)->spare_per_weight;
+	slot->spare_seen[1] = NODE(top)->spare_per_weight;
+	return 0;
+}
+
+/* A task is about to be charged: if it uses up a turn, that goes on. */
+static void use_spare(u32 id, u64 used_ns)
+{
+	if (TREE->grown && turns_uses_up(id, used_ns))
+		lengthen(id, used_ns);
+}
+
+#endif
