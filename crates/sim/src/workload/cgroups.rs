@@ -1,5 +1,7 @@
 //! Cgroups: a tree of weights above the tasks.
 
+use std::collections::BTreeMap;
+
 use prorata::Weight;
 use prorata::hierarchy::NodeId;
 
@@ -66,18 +68,21 @@ impl Cgroups {
     /// The nodes below `node` in the order of a directory listing, each with its depth below it.
     #[must_use]
     pub fn below(&self, node: NodeId) -> Vec<(usize, NodeId)> {
-        let children = |of: NodeId| {
-            let nodes = (1..).map(NodeId).zip(&self.nodes);
-            nodes.filter(move |(_, cgroup)| cgroup.parent == of).map(|(node, _)| node)
-        };
+        let mut children = vec![Vec::new(); self.nodes.len() + 1];
+        for (child, cgroup) in (1..).map(NodeId).zip(&self.nodes) {
+            if let Some(children) = children.get_mut(cgroup.parent.index()) {
+                children.push(child);
+            }
+        }
         let mut listed = Vec::new();
-        let mut stack: Vec<(usize, NodeId)> = children(node).map(|child| (1, child)).collect();
-        stack.reverse();
+        let mut stack = vec![(0, node)];
         while let Some((depth, node)) = stack.pop() {
-            listed.push((depth, node));
-            let at = stack.len();
-            stack.extend(children(node).map(|child| (depth + 1, child)));
-            stack[at..].reverse();
+            if depth > 0 {
+                listed.push((depth, node));
+            }
+            // Nobody is in two: each list is needed once.
+            let below = std::mem::take(&mut children[node.index()]);
+            stack.extend(below.into_iter().rev().map(|child| (depth + 1, child)));
         }
         listed
     }
@@ -93,7 +98,9 @@ impl Cgroups {
             let (name, most) = (self.name(*node), Cgroups::MAX_DEPTH);
             return Err(format!("cgroup '{name}' is more than {most} levels below the root"));
         }
-        let lost = |node: &NodeId| !listed.iter().any(|&(_, listed)| listed == *node);
+        let mut is_listed = vec![false; self.nodes.len() + 1];
+        listed.iter().for_each(|(_, node)| is_listed[node.index()] = true);
+        let lost = |node: &NodeId| !is_listed[node.index()];
         if let Some(node) = (1..).map(NodeId).take(self.nodes.len()).find(lost) {
             return Err(format!("cgroup '{}' is in itself", self.name(node)));
         }
@@ -118,7 +125,7 @@ fn default_weight() -> u64 {
 
 /// The cgroups of a file, by name.
 #[derive(Default)]
-pub(super) struct CgroupNames(Vec<String>);
+pub(super) struct CgroupNames(BTreeMap<String, NodeId>);
 
 impl CgroupNames {
     /// The node called `name`.
@@ -126,8 +133,8 @@ impl CgroupNames {
         if name == Cgroups::ROOT {
             return Ok(NodeId::ROOT);
         }
-        match (1..).zip(&self.0).find(|(_, known)| *known == name) {
-            Some((id, _)) => Ok(NodeId(id)),
+        match self.0.get(name) {
+            Some(&node) => Ok(node),
             None => Err(format!(
                 "no cgroup is called '{name}': write a [[cgroup]] of this name, or '{}' for the root",
                 Cgroups::ROOT
@@ -138,14 +145,14 @@ impl CgroupNames {
 
 pub(super) fn cgroups(tables: &[CgroupTable]) -> Result<(Cgroups, CgroupNames), WorkloadError> {
     let mut names = CgroupNames::default();
-    for (index, table) in tables.iter().enumerate() {
+    for ((index, table), node) in tables.iter().enumerate().zip((1..).map(NodeId)) {
         check_name(&table.name)
             .map_err(|error| WorkloadError::new(format!("cgroup[{index}].name"), error))?;
         if names.find(&table.name).is_ok() {
             let message = format!("another cgroup is called '{}' already", table.name);
             return Err(WorkloadError::new(format!("cgroup[{index}].name"), message));
         }
-        names.0.push(table.name.clone());
+        names.0.insert(table.name.clone(), node);
     }
     let mut cgroups = Cgroups::default();
     for (index, table) in tables.iter().enumerate() {

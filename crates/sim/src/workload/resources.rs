@@ -1,6 +1,6 @@
 //! Resources by name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Group, Op, Program, Resource, WorkloadError};
 
@@ -117,7 +117,7 @@ impl Names {
     /// Follows `program` with every jump back taken once: what a loop's body leaves locked does not
     /// depend on what was locked before it, so that a third time shows nothing new.
     fn check_unlocks(&self, program: &Program) -> Result<(), String> {
-        let mut locked = vec![false; self.resources.len()];
+        let mut locked = BTreeSet::new();
         let mut jumped = vec![false; program.ops.len()];
         let is_lock =
             |resource: u32| self.resources[resource as usize] == Resource::Semaphore { count: 1 };
@@ -125,15 +125,16 @@ impl Names {
         while let Some(op) = program.ops.get(at) {
             let mut next = at + 1;
             match *op {
-                Op::Wait(resource) if is_lock(resource) => locked[resource as usize] = true,
-                Op::Post(resource) if is_lock(resource) && !locked[resource as usize] => {
+                Op::Wait(resource) if is_lock(resource) => {
+                    locked.insert(resource);
+                }
+                Op::Post(resource) if is_lock(resource) && !locked.remove(&resource) => {
                     return Err(format!(
                         "it unlocks '{}', which it has not locked: lock it before, or take a \
                          semaphore for what another task locks",
                         self.name(resource)
                     ));
                 }
-                Op::Post(resource) if is_lock(resource) => locked[resource as usize] = false,
                 Op::Repeat { times: 2.., to, .. } | Op::Goto { to } if !jumped[at] => {
                     jumped[at] = true;
                     next = to as usize;

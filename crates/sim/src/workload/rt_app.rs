@@ -7,7 +7,7 @@
 //! is passed over. Everything else (cpu affinity, real-time policies, memory and i/o, …) cannot be
 //! expressed and is an error that names the key, unless the caller ignores that key.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prorata::{Nanos, Weight};
 
@@ -93,7 +93,7 @@ struct Thread<'t> {
     /// Slots of its timers.
     timers: BTreeMap<String, u32>,
     /// Names of all threads.
-    threads: &'t [&'t str],
+    threads: &'t BTreeSet<&'t str>,
 }
 
 impl Parser<'_> {
@@ -120,11 +120,11 @@ impl Parser<'_> {
 
     fn tasks(&mut self, json: &Json) -> Result<Vec<Group>> {
         let tasks = object(json, "tasks")?;
-        let threads: Vec<&str> = tasks.iter().map(|(name, _)| name.as_str()).collect();
+        let threads: BTreeSet<&str> = tasks.iter().map(|(name, _)| name.as_str()).collect();
         tasks.iter().map(|(name, thread)| self.thread(name, thread, &threads)).collect()
     }
 
-    fn thread(&mut self, name: &str, json: &Json, threads: &[&str]) -> Result<Group> {
+    fn thread(&mut self, name: &str, json: &Json, threads: &BTreeSet<&str>) -> Result<Group> {
         check_name(name).map_err(|error| WorkloadError::new("tasks", error))?;
         let path = format!("tasks.{name}");
         let pairs = object(json, &path)?;
@@ -244,7 +244,7 @@ impl Parser<'_> {
             }
             "resume" => {
                 let name = string(value, path)?;
-                if !thread.threads.contains(&name) {
+                if !thread.threads.contains(name) {
                     return Err(error(format!("no task is called '{name}'")));
                 }
                 let condition = names.condition(&format!("thread {name}")).map_err(error)?;

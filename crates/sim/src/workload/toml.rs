@@ -43,6 +43,7 @@
 //! and `{ unlock = "NAME" }`, `"yield"`, `"exit"`. A length L is `"5ms"`, `"forever"`,
 //! `{ uniform = ["1ms", "5ms"] }`, `{ exponential = MEAN }` or `{ normal = [MEAN, DEVIATION] }`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use prorata::hierarchy::NodeId;
@@ -343,13 +344,14 @@ impl File {
         let mut names = Names::default();
         let (mut cgroups, nodes) = cgroups(&self.cgroup)?;
         let mut groups: Vec<Group> = Vec::with_capacity(self.task.len());
+        let mut known = BTreeSet::new();
         for (index, task) in self.task.into_iter().enumerate() {
             let path = format!("task[{index}]");
             let home = nodes.find(task.cgroup.as_deref().unwrap_or(Cgroups::ROOT));
             let home = home.map_err(|error| WorkloadError::new(format!("{path}.cgroup"), error))?;
             cgroups.homes.push(home);
             let group = task.group(index, &path, &mut names, &nodes)?;
-            if groups.iter().any(|other| other.name == group.name) {
+            if !known.insert(group.name.clone()) {
                 let message = format!("another task is called '{}' already", group.name);
                 return Err(WorkloadError::new(format!("{path}.name"), message));
             }

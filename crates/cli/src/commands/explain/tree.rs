@@ -1,5 +1,7 @@
 //! A tree of weights, what each place of it is due, and why.
 
+use std::collections::BTreeMap;
+
 use prorata::Weight;
 use prorata::hierarchy::{Hierarchy, Place, Rate, Rates};
 use serde::Serialize;
@@ -66,7 +68,10 @@ impl Tree {
         let rates = self.hierarchy.rates(cpus);
         let per_cpu = self.per_cpu(cpus).map(|tree| tree.rates(cpus));
         let flat_cpus = self.flat(cpus);
-        Explained { hierarchy: self.hierarchy, rates, per_cpu, flat_cpus }
+        let parents = self.cgroups.iter().copied().chain([Hierarchy::ROOT]);
+        let sharing =
+            parents.map(|place| (place, Sharing::among(&self.hierarchy, &rates, place))).collect();
+        Explained { hierarchy: self.hierarchy, rates, sharing, per_cpu, flat_cpus }
     }
 
     /// The tree whose cgroups weigh that much for each cpu that they can use.
@@ -96,10 +101,35 @@ impl Tree {
     }
 }
 
+/// The children of a place that can use more than they are due, and so share by weight.
+struct Sharing {
+    weight: u64,
+    due: Rate,
+    /// One of them.
+    pace: Option<Place>,
+}
+
+impl Sharing {
+    fn among(tree: &Hierarchy, rates: &Rates, parent: Place) -> Sharing {
+        let mut all = Sharing { weight: 0, due: Rate::whole(0), pace: None };
+        for place in tree.competitors(parent) {
+            let due = rates.of(place);
+            if due < Rate::whole(tree.leaves(place).into()) {
+                all.weight += u64::from(tree.weight(place).get());
+                all.due = if all.pace.is_none() { due } else { all.due.plus(&due) };
+                all.pace = Some(place);
+            }
+        }
+        all
+    }
+}
+
 /// A tree of which it is known what all are due.
 pub(super) struct Explained {
     hierarchy: Hierarchy,
     rates: Rates,
+    /// By parent, so that a line costs the same however many siblings there are.
+    sharing: BTreeMap<Place, Sharing>,
     per_cpu: Option<Rates>,
     /// By place.
     flat_cpus: Vec<f64>,
@@ -160,26 +190,23 @@ impl Explained {
         if tree.leaves(place) == 0 {
             return (false, "it has no tasks".into());
         }
-        let usable = |place: Place| Rate::whole(tree.leaves(place).into());
+        let Sharing { weight: of, due: left, pace } = &self.sharing[&parent];
         let weight = |place: Place| u64::from(tree.weight(place).get());
-        let hungry = |place: &Place| self.rates.of(*place) < usable(*place);
-        let own = weight(place);
-        if !hungry(&place) {
-            let pace = tree.competitors(parent).find(hungry);
+        let (own, usable) = (weight(place), Rate::whole(tree.leaves(place).into()));
+        if self.rates.of(place) >= usable {
             let by_weight = pace.map(|other| self.rates.of(other).part(own, weight(other)));
-            return match by_weight.filter(|by_weight| *by_weight > usable(place)) {
+            return match by_weight.filter(|by_weight| *by_weight > usable) {
                 Some(more) => {
                     (true, format!("all that it can use; its weight would give it {more}"))
                 }
                 None => (false, "all that it can use".into()),
             };
         }
-        let sharing = tree.competitors(parent).filter(hungry);
-        let (of, left) = sharing.fold((0, Rate::whole(0)), |(of, left), sibling| {
-            (of + weight(sibling), left.plus(&self.rates.of(sibling)))
-        });
-        let others =
-            if of == tree.competing_weight(parent) { "" } else { ", what its siblings cannot use" };
+        let others = if *of == tree.competing_weight(parent) {
+            ""
+        } else {
+            ", what its siblings cannot use"
+        };
         (false, format!("{own} of {of} of {left} cpus{others}"))
     }
 }
