@@ -48,6 +48,27 @@ fn the_vectors_of_the_papers() {
 }
 
 #[test]
+fn help_tells_the_weights_by_default() {
+    for command in ["simulate", "compare", "explain"] {
+        let help = prorata(&[command, "--help"]).stdout;
+        let help = String::from_utf8_lossy(&help).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains("given no weight in TOML has weight 1 and a cgroup 100"), "{help}");
+    }
+}
+
+#[test]
+fn costs_that_eat_a_whole_quantum_are_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("costs.toml");
+    std::fs::write(&file, "[machine]\nswitch_cost = '3us'\n[[task]]").expect("written");
+    let file = file.to_str().expect("text");
+    let cost = "a switch costs 3000 ns, which leaves nothing of a quantum of 3000 ns: make";
+    for command in ["simulate", "compare"] {
+        refuses(&[command, file, "--quantum", "3us"], &format!("{file}: {cost}"));
+    }
+}
+
+#[test]
 fn the_object_has_what_it_should() {
     let object = json(&["simulate", "--policy", "gr3", "--weights", "5,2,1", "--format", "json"]);
     for key in ["policy", "cpus", "weights", "quanta", "schedule", "service"] {

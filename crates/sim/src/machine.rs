@@ -45,7 +45,8 @@ pub struct Machine {
     /// Timers expire at multiples of this: quanta end, and sleeping tasks wake, at a tick.
     pub tick_ns: Nanos,
     /// What a cpu spends when it turns from one task to another. It counts as service of the
-    /// new task (it is the new task's quantum that passes) but does not advance its work.
+    /// new task (it is the new task's quantum that passes) but does not advance its work. With
+    /// `migration_cost_ns` less than a quantum.
     pub switch_cost_ns: Nanos,
     /// What it spends in addition when the new task last ran on another cpu.
     pub migration_cost_ns: Nanos,
@@ -96,6 +97,7 @@ impl Machine {
                 self.quantum_ns, self.tick_ns
             ));
         }
+        self.check_costs()?;
         match self.quanta {
             Quanta::Variable { shortest_ns }
                 if !(self.tick_ns..=self.quantum_ns).contains(&shortest_ns) =>
@@ -108,6 +110,27 @@ impl Machine {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Who has to switch in each quantum, and comes from another cpu each time, must get on.
+    fn check_costs(&self) -> Result<(), String> {
+        let (switch_ns, migration_ns) = (self.switch_cost_ns, self.migration_cost_ns);
+        if switch_ns + migration_ns < self.quantum_ns {
+            return Ok(());
+        }
+        let (what, remedy) = match migration_ns {
+            0 => (format!("a switch costs {switch_ns} ns"), "switch_cost"),
+            _ => {
+                let both = switch_ns + migration_ns;
+                let parts = format!("switch_cost {switch_ns} + migration_cost {migration_ns}");
+                (format!("a switch to another cpu costs {both} ns ({parts})"), "these costs")
+            }
+        };
+        Err(format!(
+            "{what}, which leaves nothing of a quantum of {} ns: make {remedy} smaller or the quantum \
+             longer",
+            self.quantum_ns
+        ))
     }
 
     /// The end of a quantum that begins on `cpu` now; `first` if it is the first one of the cpu.

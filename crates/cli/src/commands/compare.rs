@@ -21,6 +21,9 @@ use super::workload::Overrides;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The workload: TOML of our own (.toml), rt-app's JSON (.json), or a recording by perf sched.
+    ///
+    /// A task that is given no weight in TOML has weight 1 and a cgroup 100; in the other formats a thread
+    /// has that of its nice level, 1024 if none is told. crates/sim/README.md describes the formats.
     workload: PathBuf,
     /// The policies: names from `prorata policies`, with options as NAME:KEY=VALUE,… Every one has
     /// sleepers=corrected (the default), sleepers=turns and sleepers=paper.

@@ -31,6 +31,9 @@ const MAX_ENTRIES: usize = 10_000_000;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The workload: TOML of our own (.toml), rt-app's JSON (.json), or a recording by perf sched.
+    ///
+    /// A task that is given no weight in TOML has weight 1 and a cgroup 100; in the other formats a thread
+    /// has that of its nice level, 1024 if none is told. crates/sim/README.md describes the formats.
     #[arg(conflicts_with = "weights")]
     workload: Option<PathBuf>,
     /// The policy: a name from `prorata policies`, with options as NAME:KEY=VALUE,… Every one has

@@ -9,13 +9,13 @@
 //! quantum = "4ms"
 //! quanta = "asynchronous"     # or synchronised (default), staggered, variable
 //! tick = "1ms"                # timers expire at multiples of this; default 1ns
-//! switch_cost = "2us"
-//! migration_cost = "5us"
+//! switch_cost = "2us"         # default 0; both costs together are below a quantum
+//! migration_cost = "5us"      # default 0
 //!
 //! [[task]]
 //! name = "browser"
 //! count = 3
-//! weight = 200                # or nice = -5
+//! weight = 200                # 1 unless it is given; or nice = -5, where nice 0 weighs 1024
 //! arrival = { uniform = ["0s", "1s"] }
 //! phases = [
 //!     { run = { exponential = "2ms" } },
@@ -565,6 +565,21 @@ mod tests {
         assert_eq!(workload.groups[1].name, "task 1");
     }
 
+    /// As the documentation has them, here, in the README and in help.
+    #[test]
+    fn weights_by_default() {
+        let text = "[[task]]\ncgroup = 'a'\n[[task]]\nnice = 0\n[[cgroup]]\nname = 'a'";
+        let workload = parse_toml(text).expect("a workload");
+        let weights: Vec<u32> = workload.groups.iter().map(|group| group.weight.get()).collect();
+        assert_eq!((weights, workload.cgroups.nodes[0].weight.get()), (vec![1, 1024], 100));
+        let rt_app = crate::workload::parse_rt_app(r#"{"tasks": {"a": {"run": 1}}}"#, &[]);
+        assert_eq!(rt_app.expect("tasks").groups[0].weight.get(), 1024);
+        let recording = "a 1 [000] 1.000000: sched:sched_switch: swapper/0:0 [120] S ==> a:1 [120]\n\
+                         a 1 [000] 2.000000: sched:sched_switch: a:1 [120] S ==> swapper/0:0 [120]";
+        let recording = crate::workload::parse_recording(recording).expect("tasks");
+        assert_eq!(recording.groups[0].weight.get(), 1024);
+    }
+
     #[test]
     fn errors_say_where_and_what() {
         assert!(error("").contains("missing field `task`"));
@@ -580,6 +595,16 @@ mod tests {
         assert!(error("[[task]]\ncount = 1000000000").contains("1000000000 tasks would need"));
         assert!(error("[machine]\ncpus = 0\n[[task]]").contains("machine: 0 cpus"));
         assert!(error("[machine]\ntick = \"3ns\"\n[[task]]").contains("multiple of the tick"));
+        let cost = error("[machine]\nquantum = '1ms'\nswitch_cost = '1ms'\n[[task]]");
+        let nothing = "which leaves nothing of a quantum of";
+        let all =
+            format!("machine: a switch costs 1000000 ns, {nothing} 1000000 ns: make switch_cost");
+        assert!(cost.starts_with(&all), "{cost}");
+        let cost = "[machine]\nquantum='5us'\nswitch_cost='2us'\nmigration_cost='3us'\n[[task]]";
+        let both =
+            format!("costs 5000 ns (switch_cost 2000 + migration_cost 3000), {nothing} 5000");
+        assert!(error(cost).contains(&both), "{}", error(cost));
+        assert!(parse_toml(&cost.replace("3us", "2999ns")).is_ok());
         assert!(error("[[task]]\nname='a'\n[[task]]\nname='a'").starts_with("task[1].name"));
         let twice = "[[task]]\nphases = [{ lock = \"x\" }, { post = \"x\" }, { run = \"1ms\" }]";
         assert!(error(twice).starts_with("task[0].phases[1]: 'x'"));

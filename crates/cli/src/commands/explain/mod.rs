@@ -30,6 +30,9 @@ const NAME: usize = 28;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The workload: TOML of our own (.toml), rt-app's JSON (.json), or a recording by perf sched.
+    ///
+    /// A task that is given no weight in TOML has weight 1 and a cgroup 100; in the other formats a thread
+    /// has that of its nice level, 1024 if none is told. crates/sim/README.md describes the formats.
     #[arg(required_unless_present_any = ["pid", "cgroup"], conflicts_with_all = ["pid", "cgroup"])]
     workload: Option<PathBuf>,
     /// A process of this machine.
