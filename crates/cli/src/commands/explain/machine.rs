@@ -29,6 +29,10 @@ const MOST_SIBLINGS: usize = 12;
 const OF_REAL_TIME: [u32; 3] = [1, 2, 6];
 const SCHED_IDLE: u32 = 5;
 
+/// Whether sessions are groups, and whether sched_ext schedules.
+const AUTOGROUPS: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+const SCHED_EXT: &str = "/sys/kernel/sched_ext/state";
+
 /// What the kernel gives tasks and cgroups that are idle's, and what a cgroup weighs at least.
 const IDLE_WEIGHT: u32 = 3;
 const LEAST_WEIGHT: u32 = 2;
@@ -44,6 +48,8 @@ pub(super) enum Who {
 pub(super) struct Files {
     pub(super) proc: PathBuf,
     pub(super) cgroups: Option<Cgroups>,
+    /// What is in the root itself is grouped by session: `proc`'s `PID/autogroup` tells the groups.
+    pub(super) has_autogroups: bool,
 }
 
 /// Where the cpu controller's cgroups are, and which version of them.
@@ -75,10 +81,30 @@ struct Thread {
     weight: Option<Weight>,
     /// By its names, from the root down: those cgroups with a weight that it is in.
     path: Vec<String>,
+    /// What all of `path` is, if that is no cgroup.
+    autogroup: Option<Autogroup>,
     /// Looks in which it wanted a cpu.
     wanted: u32,
     /// It may run on fewer cpus than there are.
     is_bound: bool,
+}
+
+/// A session's tasks, which Linux takes for a cgroup in the root, unless they are in another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Autogroup {
+    nice: i64,
+    weight: Weight,
+}
+
+impl Autogroup {
+    /// With its name, which is no cgroup's, from what the kernel says: `/autogroup-5 nice 0`. It says nothing
+    /// of what began before the first session and is in none.
+    fn parse(text: &str) -> Option<(String, Autogroup)> {
+        let (name, nice) = text.trim().split_once(" nice ")?;
+        let nice = nice.parse().ok()?;
+        let autogroup = Autogroup { nice, weight: weight_of_nice(nice)? };
+        name.starts_with("/autogroup-").then(|| (name.to_owned(), autogroup))
+    }
 }
 
 /// The cpus that are online.
@@ -89,7 +115,13 @@ pub(super) fn cpus() -> anyhow::Result<usize> {
 
 /// Explains what `who` is due on `cpus` cpus, among all that want one now.
 pub(super) fn explain(who: &Who, cpus: usize) -> anyhow::Result<Report> {
-    let files = Files { proc: "/proc".into(), cgroups: Cgroups::mounted()? };
+    let is_on = |path: &str, on: &str| fs::read_to_string(path).is_ok_and(|text| text.trim() == on);
+    let files = Files {
+        proc: "/proc".into(),
+        cgroups: Cgroups::mounted()?,
+        // sched_ext knows of cgroups only.
+        has_autogroups: is_on(AUTOGROUPS, "1") && !is_on(SCHED_EXT, "enabled"),
+    };
     let who = &files.check(who)?;
     let mut threads = BTreeMap::new();
     for look in 0..LOOKS {
@@ -231,11 +263,18 @@ impl Files {
         };
         let allowed = task.status().ok().and_then(|status| status.cpus_allowed);
         let allowed = allowed.map(|words| words.iter().map(|word| word.count_ones()).sum::<u32>());
+        let path = self.path_of(task);
+        let session = if path.is_empty() { self.autogroup(task.pid) } else { None };
+        let (path, autogroup) = match session {
+            Some((name, autogroup)) => (vec![name], Some(autogroup)),
+            None => (path, None),
+        };
         Thread {
             pid: task.pid,
             name: stat.comm.clone(),
             weight,
-            path: self.path_of(task),
+            path,
+            autogroup,
             wanted: 0,
             is_bound: allowed.is_some_and(|allowed| (allowed as usize) < cpus),
         }
@@ -252,6 +291,15 @@ impl Files {
         };
         let own = all.iter().find(|cgroup| is_the_one(&cgroup.controllers));
         own.map_or(Vec::new(), |cgroup| cgroups.weighed(Path::new(&cgroup.pathname)))
+    }
+
+    /// The autogroup of a process, if there are any, with its name.
+    fn autogroup(&self, pid: i32) -> Option<(String, Autogroup)> {
+        if !self.has_autogroups {
+            return None;
+        }
+        let text = fs::read_to_string(self.proc.join(pid.to_string()).join("autogroup")).ok()?;
+        Autogroup::parse(&text)
     }
 
     /// What the threads that were seen are due, on the way to `who`.
@@ -275,6 +323,18 @@ impl Files {
         };
         count(|thread| thread.weight.is_none(), "of real time run before all of these");
         count(|thread| thread.is_bound, "may not run on every cpu: this takes no account of that");
+        if let Who::Process(pid) = who
+            && let Some(thread) = threads.values().find(|thread| thread.pid == *pid)
+            && let (Some(autogroup), Some(name)) = (thread.autogroup, thread.path.first())
+        {
+            notes.push(format!(
+                "{} is the session of process {pid}, one of the groups that Linux makes of sessions in the \
+                 root (kernel.sched_autogroup_enabled): its weight is of its own nice, {}, and nice of tasks \
+                 counts within it; echo NICE > /proc/{pid}/autogroup changes that",
+                display(name),
+                autogroup.nice
+            ));
+        }
         let built = self.build(threads, &path);
         if built.is_empty(&path) {
             notes.push(format!("nothing in /{} wants a cpu now", path.join("/")));
@@ -303,8 +363,14 @@ impl Files {
             tree: Tree::new(),
             nodes: BTreeMap::from([(Vec::new(), Hierarchy::ROOT)]),
             leaves: BTreeMap::new(),
+            autogroups: BTreeMap::new(),
             tasks: 0,
         };
+        for Thread { path, autogroup, .. } in threads.values() {
+            if let (Some(name), Some(autogroup)) = (path.first(), autogroup) {
+                built.autogroups.insert(name.clone(), *autogroup);
+            }
+        }
         self.node(&mut built, path);
         for thread in threads.into_values() {
             let Some(weight) = thread.weight else { continue };
@@ -322,13 +388,22 @@ impl Files {
             return place;
         }
         let parent = self.node(built, &path[..path.len() - 1]);
-        let cgroups = self.cgroups.as_ref().expect("a path is of cgroups");
+        let of_cgroup = || {
+            let cgroups = self.cgroups.as_ref().expect("such a path is of cgroups");
+            cgroups.weight(&cgroups.directory(&path.iter().collect::<PathBuf>()))
+        };
+        let autogroup = built.autogroups.get(&path[0]);
+        let weight = autogroup.map(|autogroup| autogroup.weight).or_else(of_cgroup);
         // It may have gone since it was seen.
-        let weight = cgroups.weight(&cgroups.directory(&path.iter().collect::<PathBuf>()));
         let place = built.tree.add_cgroup(parent, weight.unwrap_or(Weight::ONE));
         built.nodes.insert(path.to_vec(), place);
         place
     }
+}
+
+/// The name of a cgroup or an autogroup, for people.
+fn display(name: &str) -> &str {
+    name.trim_start_matches('/')
 }
 
 /// Threads of a process, in the same cgroup and of one weight, which are alike.
@@ -340,6 +415,8 @@ struct Built {
     nodes: BTreeMap<Vec<String>, Place>,
     /// With the name of the first.
     leaves: BTreeMap<Alike, (String, Vec<Place>)>,
+    /// By name.
+    autogroups: BTreeMap<String, Autogroup>,
     tasks: u64,
 }
 
@@ -407,7 +484,7 @@ impl Levels {
     }
 
     fn cgroup(&self, path: &[String]) -> (Line, Place) {
-        let name = format!("{}/", path.last().expect("it is not the root"));
+        let name = format!("{}/", display(path.last().expect("it is not the root")));
         let place = self.nodes[path];
         (self.explained.line(name, path.len(), true, place), place)
     }
@@ -416,7 +493,7 @@ impl Levels {
 /// Who schedules this machine, and which of the columns that is.
 fn scheduler() -> String {
     let read = |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned());
-    if read("/sys/kernel/sched_ext/state").is_ok_and(|state| state == "enabled") {
+    if read(SCHED_EXT).is_ok_and(|state| state == "enabled") {
         let name = read("/sys/kernel/sched_ext/root/ops").unwrap_or_else(|_| "sched_ext".into());
         let aims = match name.contains("prorata") {
             true => "which gives each what it is due (with --groups off, what 'flat' says)",

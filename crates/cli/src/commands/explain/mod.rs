@@ -26,7 +26,8 @@ const NAME: usize = 28;
 /// Say what each task and cgroup of a workload is due, and why.
 ///
 /// Explains a workload as if all of its tasks ran at once, with the weights that they begin with; or, on this
-/// machine, what a process or a cgroup is due among all that want a cpu now.
+/// machine, what a process or a cgroup is due among all that want a cpu now. Sessions in the root are groups,
+/// too, where Linux makes such of them (autogroups), which sched_ext does not.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The workload: TOML of our own (.toml), rt-app's JSON (.json), or a recording by perf sched.

@@ -18,7 +18,7 @@ impl Host {
         fs::create_dir_all(&proc).expect("made");
         fs::create_dir_all(&mount).expect("made");
         let cgroups = Some(Cgroups { mount, version: Version::Two });
-        Host { directory, files: Files { proc, cgroups } }
+        Host { directory, files: Files { proc, cgroups, has_autogroups: false } }
     }
 
     fn write(&self, path: &str, text: &str) {
@@ -135,6 +135,69 @@ fn many_siblings_are_told_together() {
     assert_eq!((more.tasks, more.weight), (40, 40 * 1024));
     let due = 1024.0 / 4099.0 * 40.0 / 53.0;
     assert!((more.due_cpus - due).abs() < 1e-9, "{} of {due}", more.due_cpus);
+}
+
+/// Of session 5, which has nice 0, processes 10 and 11; of 6, which has nice 5, 12 and 20, which is in b; 13
+/// is of none.
+fn sessions() -> Host {
+    let mut host = Host::new();
+    host.files.has_autogroups = true;
+    host.write("cgroup/b/cpu.weight", "100\n");
+    let processes = [
+        (10, "/", 0, "/autogroup-5 nice 0\n"),
+        (11, "/", 5, "/autogroup-5 nice 0\n"),
+        (12, "/", -10, "/autogroup-6 nice 5\n"),
+        (13, "/", 0, ""),
+        (20, "/b", 0, "/autogroup-6 nice 5\n"),
+    ];
+    for (pid, cgroup, nice, autogroup) in processes {
+        host.thread((pid, pid), cgroup, 'R', nice, 0);
+        host.write(&format!("proc/{pid}/autogroup"), autogroup);
+    }
+    host
+}
+
+#[test]
+fn a_session_is_a_group_whose_weight_is_of_its_own_nice() {
+    let host = sessions();
+    let report = host.explain(&Who::Process(11), 1).expect("explained");
+    let names = ["autogroup-5/", "a) b[11]", "a) b[10]", "a) b[13]", "b/", "autogroup-6/"];
+    assert_eq!(names_of(&report), names);
+    // Of the sessions, process 13 and b.
+    let all = 1024.0 + 335.0 + 1024.0 + 1024.0;
+    let near = |name: &str, due: f64| {
+        let line = line(&report, name);
+        assert!((line.due_cpus - due).abs() < 1e-9, "{name}: {} of {due}", line.due_cpus);
+    };
+    near("autogroup-5/", 1024.0 / all);
+    near("a) b[11]", 1024.0 / all * 335.0 / 1359.0);
+    near("autogroup-6/", 335.0 / all);
+    let note = &report.notes[0];
+    assert!(note.starts_with("autogroup-5 is the session of process 11"), "{note}");
+    assert!(note.contains("its own nice, 0") && note.contains("> /proc/11/autogroup"), "{note}");
+    let of_six = host.explain(&Who::Process(12), 1).expect("explained");
+    assert!(of_six.notes[0].contains("its own nice, 5"), "{:?}", of_six.notes);
+}
+
+#[test]
+fn who_is_in_a_cgroup_or_in_no_session_has_no_autogroup() {
+    let host = sessions();
+    for pid in [13, 20] {
+        let report = host.explain(&Who::Process(pid), 1).expect("explained");
+        assert_eq!(report.notes, Vec::<String>::new());
+    }
+}
+
+/// So it is under sched_ext, too.
+#[test]
+fn where_autogroups_are_off_sessions_are_nothing() {
+    let mut host = sessions();
+    host.files.has_autogroups = false;
+    let report = host.explain(&Who::Process(11), 1).expect("explained");
+    assert_eq!(report.notes, Vec::<String>::new());
+    assert!(names_of(&report).iter().all(|name| !name.contains("autogroup")));
+    let all = 3.0 * 1024.0 + 335.0 + 9548.0;
+    assert!((line(&report, "a) b[11]").due_cpus - 335.0 / all).abs() < 1e-9);
 }
 
 #[test]
