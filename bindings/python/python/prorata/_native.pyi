@@ -149,9 +149,8 @@ def simulate(
 ) -> Outcome:
     """Simulate a workload under a policy.
 
-    The policy is one of prorata's by name, where tasks that sleep use their turns when they wake
-    (sleepers=turns) unless its options say otherwise; or what makes one of yours from a `Setup`, as
-    its class does. An exception that your policy raises comes out of here.
+    The policy is one of prorata's by name, as `build` takes it; or what makes one of yours from a
+    `Setup`, as its class does. An exception that your policy raises comes out of here.
     """
 
 @final

@@ -78,20 +78,36 @@ def errors(
 
 
 def means(report: SweepReport, measure: str, x: str, *, ax: Axes | None = None) -> Axes:
-    """Draw the mean of a measure over the grid's key `x`, with its interval, a line a policy."""
+    """Draw the mean of a measure over the grid's key `x`, with its interval, a line a policy.
+
+    A mean over one seed has no interval: it is a point.
+    """
     ax = ax or plt.subplots()[1]
     rows = [row for row in report.means.to_pylist() if row["measure"] == measure]
     if not rows:
         known = ", ".join(dict.fromkeys(report.means["measure"]))
         raise ValueError(f"no measure is called '{measure}'; there are {known}")
+    columns = report.means.columns
+    keys = columns[: columns.index("measure")]
+    if x not in keys:
+        raise ValueError(f"no key of the grid is called '{x}'; there are {', '.join(keys) or 'none'}")
     for policy in dict.fromkeys(row["policy"] for row in rows):
         line = [row for row in rows if row["policy"] == policy]
         centre = [row["mean"] for row in line]
-        spread = [
-            [row["mean"] - row["low"] for row in line],
-            [row["high"] - row["mean"] for row in line],
-        ]
-        ax.errorbar([row[x] for row in line], centre, yerr=spread, label=policy, capsize=3)
+        sure = [row for row in line if row["low"] is not None]
+        (drawn,) = ax.plot([row[x] for row in line], centre, marker=".", label=policy)
+        if sure:
+            ax.errorbar(
+                [row[x] for row in sure],
+                [row["mean"] for row in sure],
+                yerr=[
+                    [row["mean"] - row["low"] for row in sure],
+                    [row["high"] - row["mean"] for row in sure],
+                ],
+                fmt="none",
+                ecolor=drawn.get_color(),
+                capsize=3,
+            )
     ax.set_xlabel(x)
     ax.set_ylabel(measure)
     ax.legend()
