@@ -58,12 +58,8 @@ impl Workload {
     fn read(path: PathBuf, ignore: Vec<String>) -> PyResult<Workload> {
         let name = path.display();
         let bytes = std::fs::read(&path)?;
-        let text = String::from_utf8(bytes).map_err(|_| {
-            refused(format!(
-                "{name} is no text: export a recording as text with 'perf sched script'"
-            ))
-        })?;
-        let workload = workload::parse(&path, &text, &ignore);
+        let text = workload::text_of(&path, bytes);
+        let workload = text.and_then(|text| workload::parse(&path, &text, &ignore));
         workload.map(Workload::from).map_err(|error| refused(format!("{name}: {error}")))
     }
 

@@ -64,7 +64,7 @@ fn costs_that_eat_a_whole_quantum_are_refused() {
     let file = file.to_str().expect("text");
     let cost = "a switch costs 3000 ns, which leaves nothing of a quantum of 3000 ns: make";
     for command in ["simulate", "compare"] {
-        refuses(&[command, file, "--quantum", "3us"], &format!("{file}: {cost}"));
+        refuses(&[command, file, "--quantum", "3us"], &format!("{file} with --quantum: {cost}"));
     }
 }
 

@@ -81,19 +81,27 @@ impl Machine {
     /// A sentence that says what is wrong.
     pub fn check(&self) -> Result<(), String> {
         if !(1..=Setup::MAX_CPUS).contains(&self.cpus) {
-            return Err(format!("{} cpus: there can be 1 to {}", self.cpus, Setup::MAX_CPUS));
+            return Err(format!("{} cpus: give 1 to {}", self.cpus, Setup::MAX_CPUS));
         }
         let longest = crate::workload::LONGEST_NS;
-        let lengths = [self.quantum_ns, self.tick_ns, self.switch_cost_ns, self.migration_cost_ns];
-        if lengths.iter().any(|&length| length > longest) {
-            return Err(format!("no length of time may be above {longest} ns"));
+        let lengths = [
+            ("quantum", self.quantum_ns),
+            ("tick", self.tick_ns),
+            ("switch_cost", self.switch_cost_ns),
+            ("migration_cost", self.migration_cost_ns),
+        ];
+        if let Some((key, length)) = lengths.iter().find(|(_, length)| *length > longest) {
+            return Err(format!("{key} is {length} ns: give at most {longest} ns"));
         }
         if self.tick_ns == 0 {
             return Err("a tick takes time: make it at least 1ns".into());
         }
-        if self.quantum_ns == 0 || !self.quantum_ns.is_multiple_of(self.tick_ns) {
+        if self.quantum_ns == 0 {
+            return Err("a quantum takes time: make it at least 1ns".into());
+        }
+        if !self.quantum_ns.is_multiple_of(self.tick_ns) {
             return Err(format!(
-                "a quantum of {} ns is no multiple of the tick of {} ns",
+                "a quantum of {} ns is no multiple of the tick of {} ns: change one of them",
                 self.quantum_ns, self.tick_ns
             ));
         }
@@ -104,7 +112,7 @@ impl Machine {
             {
                 Err(format!(
                     "the shortest quantum of {shortest_ns} ns is not between a tick ({} ns) and a \
-                     quantum ({} ns)",
+                     quantum ({} ns): choose one that is",
                     self.tick_ns, self.quantum_ns
                 ))
             }

@@ -1,6 +1,8 @@
 //! One file a subcommand: its arguments, and `execute`.
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
+#[cfg(feature = "simulate")]
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -86,11 +88,30 @@ impl Simulation {
     }
 }
 
+/// The bytes of the file at `path`.
+#[cfg(feature = "simulate")]
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| cannot_read(path, error))
+}
+
+/// Why `path` cannot be read, and what to do about it.
+#[cfg(feature = "simulate")]
+fn cannot_read(path: &Path, error: std::io::Error) -> anyhow::Error {
+    let remedy = match error.kind() {
+        ErrorKind::NotFound => "there is no such file: check its name and directory",
+        ErrorKind::NotADirectory => "something on the way there is no directory: check its name",
+        ErrorKind::IsADirectory => "it is a directory: name a file in it",
+        ErrorKind::PermissionDenied => "you may not: ask its owner, or copy it as who may",
+        _ => return anyhow::Error::new(error).context(format!("cannot read {}", path.display())),
+    };
+    anyhow::anyhow!("cannot read {}: {remedy}", path.display())
+}
+
 /// Standard output may be closed early (`| head`): that is no error.
 fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to standard output")
         }
         _ => Ok(()),

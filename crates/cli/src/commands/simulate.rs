@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::workload::{Form, Overrides, write_file};
-use super::{outputs, print};
+use super::{outputs, print, read};
 
 /// A quantum of fixed sets. Only ratios matter there.
 const QUANTUM_NS: u64 = 10_000_000;
@@ -253,7 +253,9 @@ impl Ran {
     ) -> anyhow::Result<(Ran, O)> {
         let mut engine = Engine::new(workload, policy, observer)?;
         if kinds.iter().any(|kind| kind.needs_lags()) {
-            engine.sample_lags(LAG_SAMPLES).map_err(anyhow::Error::msg)?;
+            engine
+                .sample_lags(LAG_SAMPLES)
+                .map_err(|message| anyhow::anyhow!("{message}: leave outputs with .lag out"))?;
         }
         engine.simulate()?;
         let (lags, latencies) = (engine.lags().to_vec(), engine.latencies());
@@ -273,7 +275,9 @@ pub(crate) fn parse_weights(text: &str) -> anyhow::Result<Vec<Weight>> {
             })
             .collect();
     };
-    let lines = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    let Ok(lines) = String::from_utf8(read(Path::new(path))?) else {
+        bail!("{path} is no text: write one weight a line");
+    };
     let weights: Vec<Weight> = lines
         .lines()
         .enumerate()

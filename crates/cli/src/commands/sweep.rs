@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use prorata_sim::export::{Columns, summary_table};
-use prorata_sim::sweep::{Row, Summary, Sweep, execute_all};
+use prorata_sim::sweep::{Row, Summary, Sweep, SweepError, execute_all};
 use serde_json::{Map, Value, json};
 
 use super::progress::{Bar, cpus};
 use super::workload::{Form, write_file};
-use super::{outputs, print};
+use super::{cannot_read, outputs, print};
 
 /// Run a workload over a grid of its keys, policies and seeds, with confidence intervals.
 ///
@@ -58,7 +58,13 @@ impl Args {
     pub(crate) fn execute(mut self) -> anyhow::Result<ExitCode> {
         ensure!(self.jobs != Some(0), "--jobs 0 leaves nobody to compute: give 1 or more");
         let name = self.file.display().to_string();
-        let sweep = Sweep::load(&self.file).with_context(|| name.clone())?;
+        let sweep = Sweep::load(&self.file).map_err(|error| match error {
+            SweepError::Read { path, source } if path == self.file => cannot_read(&path, source),
+            SweepError::Read { path, source } => {
+                cannot_read(&path, source).context(format!("{name}: workload"))
+            }
+            error => anyhow::Error::new(error).context(name.clone()),
+        })?;
         let by_default = self.outputs.output.is_empty();
         if by_default {
             let stem = self.file.file_stem().unwrap_or_default();

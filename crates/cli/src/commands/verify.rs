@@ -12,6 +12,7 @@ mod steps;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,7 +23,7 @@ use prorata_sim::workload::LONGEST_NS;
 use serde_json::{Map, Value, json};
 use steps::Steps;
 
-use super::print;
+use super::{cannot_read, print};
 
 /// Numbers of tasks in a recording are below this.
 const MAX_TASKS: u32 = 1 << 20;
@@ -104,20 +105,22 @@ impl Found {
 }
 
 fn verify(name: &str, path: &Path) -> Result<Found> {
-    let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+    let file = File::open(path).map_err(|error| unreadable(path, error))?;
     let lines = BufReader::new(file).lines();
-    let mut lines = (1..).zip(lines.map(|line| line.map_err(|error| unreadable(name, error))));
+    let mut lines = (1..).zip(lines.map(|line| line.map_err(|error| unreadable(path, error))));
     let empty = || format!("{name} is empty: name {A_RECORDING}");
     let (_, first) = lines.next().with_context(empty)?;
-    let head = Head::parse(&first?).with_context(|| format!("{name}, line 1"))?;
+    let first = first?;
+    let head = Head::parse(&first).with_context(|| place(name, 1, &first))?;
     if steps::are_recorded(&head) {
-        return verify_steps(name, head, lines);
+        let steps = Steps::start(head).map_err(|error| damaged(name, 1, &first, &error))?;
+        return verify_steps(name, steps, lines);
     }
-    let mut replay = Replay::start(head).with_context(|| format!("{name}, line 1"))?;
+    let mut replay = Replay::start(head).map_err(|error| damaged(name, 1, &first, &error))?;
     for (number, line) in lines {
         let line = line?;
-        let place = || format!("{name}, line {number}: '{line}'");
-        if let Some(difference) = replay.event(&line).with_context(place)? {
+        let found = replay.event(&line).map_err(|error| damaged(name, number, &line, &error))?;
+        if let Some(difference) = found {
             return Ok(Found::Difference(Difference(number, difference)));
         }
     }
@@ -127,14 +130,14 @@ fn verify(name: &str, path: &Path) -> Result<Found> {
 /// The same for each cpu's steps.
 fn verify_steps(
     name: &str,
-    head: Head,
+    mut steps: Steps,
     lines: impl Iterator<Item = (u64, Result<String>)>,
 ) -> Result<Found> {
-    let mut steps = Steps::start(head).with_context(|| format!("{name}, line 1"))?;
     for (number, line) in lines {
         let line = line?;
-        let place = || format!("{name}, line {number}: '{line}'");
-        if let Some(difference) = steps.line(number, &line).with_context(place)? {
+        let found =
+            steps.line(number, &line).map_err(|error| damaged(name, number, &line, &error))?;
+        if let Some(difference) = found {
             return Ok(Found::Difference(difference));
         }
     }
@@ -147,11 +150,28 @@ fn verify_steps(
 /// What this command reads.
 const A_RECORDING: &str = "a file that 'scx_prorata --record FILE' wrote";
 
-fn unreadable(name: &str, error: io::Error) -> Error {
+fn unreadable(path: &Path, error: io::Error) -> Error {
     match error.kind() {
-        io::ErrorKind::InvalidData => anyhow!("{name} is no text: name {A_RECORDING}"),
-        _ => Error::new(error).context(format!("cannot read {name} (name {A_RECORDING})")),
+        io::ErrorKind::InvalidData => {
+            anyhow!("{} is no text: name {A_RECORDING}", path.display())
+        }
+        _ => anyhow!("{:#}; this reads {A_RECORDING}", cannot_read(path, error)),
     }
+}
+
+/// A line, as messages name it.
+fn place(name: &str, number: u64, line: &str) -> String {
+    let printable = |sign: char| if sign.is_control() { '?' } else { sign };
+    let shown: String = line.chars().take(100).map(printable).collect();
+    format!("{name}, line {number}: '{shown}'")
+}
+
+/// What is wrong with a line, and what to do about it.
+fn damaged(name: &str, number: u64, line: &str, error: &Error) -> Error {
+    let place = place(name, number, line);
+    anyhow!(
+        "{place}: {error:#}: the recording is damaged, or of another version of scx_prorata: record again"
+    )
 }
 
 /// What the first line says.
@@ -217,11 +237,11 @@ impl Head {
         let ["prorata-record", "1", "policy", policy, "cpus", cpus, "quantum_ns", quantum_ns] =
             words[..]
         else {
-            bail!("'{line}' does not begin a recording of scx_prorata");
+            bail!("this does not begin a recording of ours: name {A_RECORDING}, of this version");
         };
-        let cpus: usize = cpus.parse().context("the number of cpus")?;
-        let quantum_ns: Nanos = quantum_ns.parse().context("the length of a quantum")?;
-        ensure!((1..=LONGEST_NS).contains(&quantum_ns), "a quantum of {quantum_ns} ns");
+        let cpus = number_of(cpus, "cpus", 1..=Setup::MAX_CPUS as u64)?;
+        let cpus = usize::try_from(cpus)?;
+        let quantum_ns = number_of(quantum_ns, "nanoseconds of a quantum", 1..=LONGEST_NS)?;
         Ok(Head { policy: policy.to_owned(), cpus, quantum_ns })
     }
 }
@@ -251,7 +271,7 @@ impl Replay {
     fn event(&mut self, line: &str) -> Result<Option<String>> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let &[time, verb, ref arguments @ ..] = &words[..] else { bail!("not an event") };
-        let now_ns = time.parse().context("the time")?;
+        let now_ns = time.parse().with_context(|| format!("'{time}' is no time"))?;
         ensure!(now_ns >= self.now_ns, "time goes back");
         ensure!(now_ns <= MAX_NS, "there is no such time");
         self.now_ns = now_ns;
@@ -592,6 +612,13 @@ fn build(policy: &str, cpus: usize, quantum_ns: Nanos) -> Result<Box<dyn Policy 
         None => policy,
     };
     Ok(central::build(policy, &Setup::new(cpus, quantum_ns).as_in_papers())?)
+}
+
+fn number_of(word: &str, what: &str, range: RangeInclusive<u64>) -> Result<u64> {
+    word.parse().ok().filter(|number| range.contains(number)).with_context(|| {
+        let (least, most) = (range.start(), range.end());
+        format!("'{word}' is no number of {what}, which is {least} to {most}: name {A_RECORDING}")
+    })
 }
 
 fn number(word: &str) -> Result<u32> {

@@ -8,6 +8,8 @@ use anyhow::{Context as _, bail, ensure};
 use prorata_sim::export::{self, Columns};
 use prorata_sim::workload::{self, Workload};
 
+use super::read;
+
 /// How a file is read.
 #[derive(clap::Args)]
 pub(crate) struct Reading {
@@ -44,25 +46,30 @@ impl Reading {
     /// The workload in the file at `path`: TOML of our own (`.toml`), rt-app's JSON (`.json`), or
     /// a recording by perf sched (anything else).
     pub(crate) fn load(&self, path: &Path) -> anyhow::Result<Workload> {
-        self.load_with(path, |_| {})
+        self.load_with(path, &[], |_| {})
     }
 
-    /// The same after `change`.
+    /// The same after `change`, which is what `options` ask for.
     fn load_with(
         &self,
         path: &Path,
+        options: &[&str],
         change: impl FnOnce(&mut Workload),
     ) -> anyhow::Result<Workload> {
-        let name = path.display();
-        let bytes = std::fs::read(path).with_context(|| format!("cannot read {name}"))?;
-        let Ok(text) = String::from_utf8(bytes) else {
-            bail!("{name} is no text: export a recording as text with 'perf sched script'");
-        };
+        let name = path.display().to_string();
+        let text = workload::text_of(path, read(path)?).with_context(|| name.clone())?;
         let workload = workload::parse(path, &text, &self.ignore);
-        let mut workload = workload.with_context(|| format!("{name}"))?;
+        let mut workload = workload.with_context(|| name.clone())?;
+        let was_possible = workload.check().is_ok();
         workload.machine.cpus = self.cpus.unwrap_or(workload.machine.cpus);
         change(&mut workload);
-        workload.check().map_err(anyhow::Error::msg).with_context(|| format!("{name}"))?;
+        let mut options = options.to_vec();
+        options.extend(self.cpus.map(|_| "--cpus"));
+        let whose = || match was_possible {
+            true => format!("{name} with {}", options.join(" and ")),
+            false => name.clone(),
+        };
+        workload.check().map_err(anyhow::Error::msg).with_context(whose)?;
         Ok(workload)
     }
 }
@@ -79,7 +86,11 @@ impl Overrides {
 
     /// The workload in the file at `path`, of a format that [`Reading::load`] knows.
     pub(crate) fn load(&self, path: &Path) -> anyhow::Result<Workload> {
-        self.reading.load_with(path, |workload| self.apply(workload))
+        let options =
+            [("--quantum", self.quantum.is_some()), ("--duration", self.duration.is_some())];
+        let given: Vec<&str> =
+            options.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
+        self.reading.load_with(path, &given, |workload| self.apply(workload))
     }
 
     fn apply(&self, workload: &mut Workload) {

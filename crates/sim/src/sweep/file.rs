@@ -10,27 +10,25 @@ use toml::{Table, Value};
 use super::keys;
 use super::measures::measures;
 use super::{MAX_RUNS, Point, Setting, Sweep, SweepError};
-use crate::workload::{Workload, from_table};
+use crate::workload::{Workload, WorkloadError, from_table, parse_toml, text_of};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    workload: Value,
+    workload: Option<Value>,
+    #[serde(default)]
     policies: Vec<String>,
-    seeds: Value,
+    seeds: Option<Value>,
     #[serde(default)]
     groups: Vec<String>,
     #[serde(default)]
     measures: Vec<String>,
-    #[serde(default = "ninety_five_percent")]
-    confidence: f64,
+    confidence: Option<Value>,
     #[serde(default)]
     grid: Table,
 }
 
-fn ninety_five_percent() -> f64 {
-    0.95
-}
+const NINETY_FIVE_PERCENT: f64 = 0.95;
 
 /// What is summed up unless the file says otherwise.
 pub(super) const DEFAULT_MEASURES: [&str; 5] =
@@ -42,12 +40,16 @@ impl Sweep {
     /// # Errors
     /// When a file cannot be read, or says what cannot be done.
     pub fn load(path: &Path) -> Result<Sweep, SweepError> {
-        let mut table: Table = syntax(&read(path)?)?;
+        let mut table = syntax(&read(path)?.map_err(|error| SweepError::at("", error))?)?;
         let mut workload_file = None;
         if let Some(Value::String(name)) = table.get("workload") {
             let place = path.parent().unwrap_or(Path::new("")).join(name);
-            let workload: Table = syntax(&read(&place)?)
-                .map_err(|error| SweepError::at(place.display(), error.to_string()))?;
+            let workload = workload_in(&place).map_err(|error| match error {
+                SweepError::Bad { key, message } if key.is_empty() => {
+                    SweepError::at(place.display(), message)
+                }
+                error => error,
+            })?;
             table.insert("workload".into(), Value::Table(workload));
             workload_file = Some(place);
         }
@@ -65,22 +67,16 @@ impl Sweep {
     fn new(table: Table) -> Result<Sweep, SweepError> {
         let text = toml::to_string(&table).map_err(|error| SweepError::at("", error))?;
         let file: File = table.try_into().map_err(|error| SweepError::at("", error))?;
-        let Value::Table(base) = &file.workload else {
+        let Some(Value::Table(base)) = &file.workload else {
             let remedy =
                 "name a .toml file beside this one, or write [workload] and what such a file holds";
             return Err(SweepError::at("workload", remedy));
         };
         let seed =
             from_table(base.clone()).map_err(|error| SweepError::at("workload", error))?.seed;
-        let seeds = seeds(&file.seeds, seed)?;
+        let seeds = seeds(file.seeds.as_ref(), seed)?;
         let points = points(base, &file.grid)?;
-        if !(0.5..1.0).contains(&file.confidence) {
-            let message = format!(
-                "{} is no level of confidence: they go from 0.5 to below 1",
-                file.confidence
-            );
-            return Err(SweepError::at("confidence", message));
-        }
+        let confidence = confidence(file.confidence.as_ref())?;
         let chosen = match file.measures.as_slice() {
             [] => DEFAULT_MEASURES.map(String::from).to_vec(),
             measures => measures.to_vec(),
@@ -94,7 +90,7 @@ impl Sweep {
             measures: measures(&file.groups),
             groups: file.groups,
             chosen,
-            confidence: file.confidence,
+            confidence,
         };
         sweep.check()?;
         Ok(sweep)
@@ -118,7 +114,7 @@ impl Sweep {
             groups: Vec::new(),
             measures: measures(&[]),
             chosen: DEFAULT_MEASURES.map(String::from).to_vec(),
-            confidence: ninety_five_percent(),
+            confidence: NINETY_FIVE_PERCENT,
         };
         sweep.check()?;
         Ok(sweep)
@@ -127,7 +123,9 @@ impl Sweep {
     fn check(&self) -> Result<(), SweepError> {
         let runs = self.points.len().checked_mul(self.policies.len());
         if runs.and_then(|n| n.checked_mul(self.seeds.len())).is_none_or(|runs| runs > MAX_RUNS) {
-            let message = format!("it has more than {MAX_RUNS} runs: make it smaller");
+            let message = format!(
+                "it has more than {MAX_RUNS} runs: take fewer seeds, policies or values of the grid"
+            );
             return Err(SweepError::at("", message));
         }
         distinct("policies", &self.policies)?;
@@ -159,7 +157,10 @@ impl Sweep {
         match self.groups.iter().find(missing) {
             None => Ok(()),
             Some(name) => {
-                Err(SweepError::at("groups", format!("no task of the workload is called '{name}'")))
+                let groups = self.points.first().into_iter().flat_map(|p| &p.workload.groups);
+                let names: Vec<&str> = groups.map(|group| group.name.as_str()).take(20).collect();
+                let message = format!("no task of the workload is called '{name}'; there are");
+                Err(SweepError::at("groups", format!("{message} {}", names.join(", "))))
             }
         }
     }
@@ -182,13 +183,37 @@ impl Sweep {
     }
 }
 
-fn read(path: &Path) -> Result<String, SweepError> {
-    std::fs::read_to_string(path)
-        .map_err(|source| SweepError::Read { path: PathBuf::from(path), source })
+/// The text of a file, if it is one.
+fn read(path: &Path) -> Result<Result<String, WorkloadError>, SweepError> {
+    let bytes = std::fs::read(path);
+    let bytes = bytes.map_err(|source| SweepError::Read { path: PathBuf::from(path), source })?;
+    Ok(text_of(path, bytes))
 }
 
+/// A sweep as a table. Errors have the line, which those of the table do not.
 fn syntax(text: &str) -> Result<Table, SweepError> {
+    toml::from_str::<File>(text).map_err(|error| SweepError::at("", error))?;
     text.parse().map_err(|error| SweepError::at("", error))
+}
+
+/// The same of the workload in a file of its own.
+fn workload_in(path: &Path) -> Result<Table, SweepError> {
+    let text = read(path)?.map_err(|error| SweepError::at("", error))?;
+    parse_toml(&text).map_err(|error| {
+        let is_ours = path.extension().is_some_and(|ending| ending == "toml");
+        let remedy = "a sweep changes keys of a workload of ours: name a .toml file";
+        let message = if is_ours { error.to_string() } else { format!("{error}\n{remedy}") };
+        SweepError::at("", message)
+    })?;
+    text.parse().map_err(|error| SweepError::at("", error))
+}
+
+fn confidence(value: Option<&Value>) -> Result<f64, SweepError> {
+    let Some(value) = value else { return Ok(NINETY_FIVE_PERCENT) };
+    value.as_float().filter(|level| (0.5..1.0).contains(level)).ok_or_else(|| {
+        let message = format!("{value} is no level of confidence: they go from 0.5 to below 1");
+        SweepError::at("confidence", message)
+    })
 }
 
 fn distinct<T: PartialEq + std::fmt::Display>(key: &str, list: &[T]) -> Result<(), SweepError> {
@@ -208,9 +233,13 @@ fn unique<T: PartialEq + std::fmt::Display>(key: &str, list: &[T]) -> Result<(),
 }
 
 /// As many as the file says, from the workload's own on, or those that it lists.
-fn seeds(value: &Value, first: u64) -> Result<Vec<u64>, SweepError> {
+fn seeds(value: Option<&Value>, first: u64) -> Result<Vec<u64>, SweepError> {
+    let remedy = "write seeds = 30, or seeds = [1, 2, 3]";
+    let value =
+        value.ok_or_else(|| SweepError::at("seeds", format!("there are none: {remedy}")))?;
     let none = || {
-        SweepError::at("seeds", format!("{value} is neither a number of seeds nor a list of them"))
+        let message = format!("{value} is neither a number of seeds nor a list of them: {remedy}");
+        SweepError::at("seeds", message)
     };
     match value {
         Value::Integer(count) => {

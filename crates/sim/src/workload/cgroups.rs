@@ -7,6 +7,7 @@ use prorata::hierarchy::NodeId;
 
 use super::WorkloadError;
 use super::resources::check_name;
+use super::toml::Whole;
 
 /// The tree of a workload; without cgroups, all tasks compete with each other.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -96,13 +97,18 @@ impl Cgroups {
         let listed = self.below(NodeId::ROOT);
         if let Some((_, node)) = listed.iter().find(|(depth, _)| *depth > Cgroups::MAX_DEPTH) {
             let (name, most) = (self.name(*node), Cgroups::MAX_DEPTH);
-            return Err(format!("cgroup '{name}' is more than {most} levels below the root"));
+            return Err(format!(
+                "cgroup '{name}' is more than {most} levels below the root: give it a parent nearer to that"
+            ));
         }
         let mut is_listed = vec![false; self.nodes.len() + 1];
         listed.iter().for_each(|(_, node)| is_listed[node.index()] = true);
         let lost = |node: &NodeId| !is_listed[node.index()];
         if let Some(node) = (1..).map(NodeId).take(self.nodes.len()).find(lost) {
-            return Err(format!("cgroup '{}' is in itself", self.name(node)));
+            return Err(format!(
+                "cgroup '{}' is in itself: give it, or a parent of it, another parent",
+                self.name(node)
+            ));
         }
         Ok(())
     }
@@ -112,15 +118,15 @@ impl Cgroups {
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CgroupTable {
-    name: String,
+    name: Option<String>,
     #[serde(default = "default_weight")]
-    weight: u64,
+    weight: Whole<i64>,
     parent: Option<String>,
 }
 
 /// What Linux gives a cgroup that nobody gave a weight.
-fn default_weight() -> u64 {
-    100
+fn default_weight() -> Whole<i64> {
+    Whole(100)
 }
 
 /// The cgroups of a file, by name.
@@ -146,21 +152,27 @@ impl CgroupNames {
 pub(super) fn cgroups(tables: &[CgroupTable]) -> Result<(Cgroups, CgroupNames), WorkloadError> {
     let mut names = CgroupNames::default();
     for ((index, table), node) in tables.iter().enumerate().zip((1..).map(NodeId)) {
-        check_name(&table.name)
-            .map_err(|error| WorkloadError::new(format!("cgroup[{index}].name"), error))?;
-        if names.find(&table.name).is_ok() {
-            let message = format!("another cgroup is called '{}' already", table.name);
-            return Err(WorkloadError::new(format!("cgroup[{index}].name"), message));
+        let wrong = |message: String| WorkloadError::new(format!("cgroup[{index}].name"), message);
+        let none = || wrong("a cgroup needs a name: write name = \"…\"".into());
+        let name = table.name.as_ref().ok_or_else(none)?;
+        check_name(name).map_err(wrong)?;
+        if name == Cgroups::ROOT {
+            return Err(wrong(format!("'{name}' is the root: choose another name")));
         }
-        names.0.insert(table.name.clone(), node);
+        if names.find(name).is_ok() {
+            let message = "already: give each a name of its own";
+            return Err(wrong(format!("another cgroup is called '{name}' {message}")));
+        }
+        names.0.insert(name.clone(), node);
     }
     let mut cgroups = Cgroups::default();
     for (index, table) in tables.iter().enumerate() {
         let at = |key: &str| format!("cgroup[{index}].{key}");
         let parent = names.find(table.parent.as_deref().unwrap_or(Cgroups::ROOT));
         let parent = parent.map_err(|message| WorkloadError::new(at("parent"), message))?;
-        let weight = super::toml::weight_of(table.weight, &at("weight"))?;
-        cgroups.nodes.push(Cgroup { name: table.name.clone(), weight, parent });
+        let weight = super::toml::weight_of(table.weight.0, &at("weight"))?;
+        let name = table.name.clone().unwrap_or_default();
+        cgroups.nodes.push(Cgroup { name, weight, parent });
     }
     cgroups.check().map_err(|message| WorkloadError::new("cgroup", message))?;
     Ok((cgroups, names))

@@ -30,6 +30,22 @@ pub fn parse(path: &Path, text: &str, ignore: &[String]) -> Result<Workload, Wor
     }
 }
 
+/// The text that `bytes`, the contents of the file at `path`, are.
+///
+/// # Errors
+/// When they are none, with what to do about it.
+pub fn text_of(path: &Path, bytes: Vec<u8>) -> Result<String, WorkloadError> {
+    String::from_utf8(bytes).map_err(|_| {
+        let is_of_programs =
+            path.extension().is_some_and(|ending| ending == "toml" || ending == "json");
+        let remedy = match is_of_programs {
+            true => "write it in UTF-8",
+            false => "export a recording as text with 'perf sched script'",
+        };
+        WorkloadError::new("", format!("this is no text: {remedy}"))
+    })
+}
+
 impl Tasks {
     /// On a machine of ours, with one cpu.
     fn on_a_machine(self) -> Workload {

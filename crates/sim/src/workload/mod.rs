@@ -19,7 +19,7 @@ mod toml;
 pub use self::toml::{from_table, parse_toml};
 pub use cgroups::{Cgroup, Cgroups};
 pub use duration::{format_duration, parse_duration};
-pub use formats::parse;
+pub use formats::{parse, text_of};
 pub use nice::weight_of_nice;
 pub use recording::parse_recording;
 pub use rt_app::parse_rt_app;
@@ -346,23 +346,24 @@ impl Workload {
         self.machine.check()?;
         self.cgroups.check()?;
         if self.duration_ns == 0 || self.duration_ns > LONGEST_NS {
-            return Err(format!("the duration must be between 1ns and {LONGEST_H}h"));
+            let given = format_duration(self.duration_ns);
+            return Err(format!("a duration of {given} is not possible: give 1ns to {LONGEST_H}h"));
         }
         let tasks = self.tasks();
         if tasks == 0 {
-            return Err("there is no task".into());
+            return Err("there is no task: give at least one, with a count of 1 or more".into());
         }
         if tasks > MAX_TASKS {
             let gigabytes = tasks / 5_000_000;
             return Err(format!(
-                "{tasks} tasks would need about {gigabytes} GB: at most {MAX_TASKS} are simulated"
+                "{tasks} tasks would need about {gigabytes} GB: give at most {MAX_TASKS}"
             ));
         }
         let slots: u64 =
             self.groups.iter().map(|g| u64::from(g.count) * u64::from(g.program.slots)).sum();
         if slots > 8 * MAX_TASKS {
             return Err(format!(
-                "{slots} loop counts and timers in all: at most {}",
+                "{slots} loop counts and timers in all: give fewer tasks that have some, at most {}",
                 8 * MAX_TASKS
             ));
         }

@@ -204,24 +204,28 @@ impl Threads {
                  rt-app in .json)",
             ));
         };
-        let groups = self.by_id.into_iter().filter_map(|(id, mut thread)| {
-            if let State::RunningSince(since_ns) = thread.state {
-                thread.run_ns += end_ns.saturating_sub(since_ns);
-            }
-            thread.push_run();
-            (!thread.program.ops.is_empty()).then(|| Group {
-                name: format!("{}[{id}]", thread.name),
-                count: 1,
-                weight: thread.weight,
-                arrival: Length::Fixed(thread.arrival_ns),
-                program: thread.program,
+        let groups: Vec<Group> = self
+            .by_id
+            .into_iter()
+            .filter_map(|(id, mut thread)| {
+                if let State::RunningSince(since_ns) = thread.state {
+                    thread.run_ns += end_ns.saturating_sub(since_ns);
+                }
+                thread.push_run();
+                (!thread.program.ops.is_empty()).then(|| Group {
+                    name: format!("{}[{id}]", thread.name),
+                    count: 1,
+                    weight: thread.weight,
+                    arrival: Length::Fixed(thread.arrival_ns),
+                    program: thread.program,
+                })
             })
-        });
-        Ok(Tasks {
-            duration_ns: Some((end_ns - start_ns).max(1)),
-            groups: groups.collect(),
-            resources: Vec::new(),
-        })
+            .collect();
+        if groups.is_empty() {
+            let message = "no thread runs in this recording: record again while something does";
+            return Err(WorkloadError::new("", message));
+        }
+        Ok(Tasks { duration_ns: Some((end_ns - start_ns).max(1)), groups, resources: Vec::new() })
     }
 }
 
@@ -260,7 +264,12 @@ impl Thread {
 
 fn damaged(number: usize, line: &str) -> WorkloadError {
     let shown: String = line.trim().chars().take(100).collect();
-    WorkloadError::new(format!("line {number}"), format!("cannot be understood: '{shown}'"))
+    let shown = shown.replace(is_unprintable, "?");
+    let message = format!(
+        "'{shown}' cannot be understood: leave the line out, or export the recording again with 'perf \
+         sched script'"
+    );
+    WorkloadError::new(format!("line {number}"), message)
 }
 
 /// The time in front of an event: the last word but for the event's `sched:`.
@@ -444,10 +453,11 @@ mod tests {
             assert!(parse_recording(text).expect_err(text).to_string().contains("no recording"));
         }
         let error = parse_recording("x 1.0: sched_switch: y").expect_err("damaged");
-        assert!(error.to_string().starts_with("line 1: cannot be understood"));
+        let message = "line 1: 'x 1.0: sched_switch: y' cannot be understood: leave the line out";
+        assert!(error.to_string().starts_with(message), "{error}");
         let line = "1.000100 [0000] a[1/1] 0.000 0.000 18446744073709.0\n";
         let error = parse_recording(line).expect_err("too long").to_string();
-        assert!(error.starts_with("line 1: cannot be understood"), "{error}");
+        assert!(error.starts_with("line 1: '1.000100") && error.contains("cannot be"), "{error}");
         let most = line.replace("18446744073709.0", "72057594037.0").repeat(2);
         let error = parse_recording(&most).expect_err("too long in all").to_string();
         assert!(error.contains("'a' runs for more than 20015h"), "{error}");

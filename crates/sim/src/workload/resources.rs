@@ -39,7 +39,11 @@ impl Names {
         };
         match &mut self.resources[index as usize] {
             Resource::Barrier { users } => *users = users.saturating_add(more),
-            _ => return Err(format!("'{name}' is a barrier here and something else elsewhere")),
+            _ => {
+                return Err(format!(
+                    "'{name}' is a barrier here and something else elsewhere: give them two names"
+                ));
+            }
         }
         Ok(index)
     }

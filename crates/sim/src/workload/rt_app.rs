@@ -13,6 +13,7 @@ use prorata::{Nanos, Weight};
 
 use super::json::Json;
 use super::resources::{Names, check_name};
+use super::toml::{A_PERIOD_TAKES_TIME, NOTHING_TAKES_TIME};
 use super::{Group, LONGEST_NS, Length, Missed, Op, Program, Tasks, WorkloadError, weight_of_nice};
 
 type Result<T> = std::result::Result<T, WorkloadError>;
@@ -43,7 +44,10 @@ const EVENTS: &[&str] = &[
 /// # Errors
 /// What is wrong or cannot be expressed, with the path of the key.
 pub fn parse_rt_app(text: &str, ignored: &[String]) -> Result<Tasks> {
-    let json = Json::parse(text).map_err(|error| WorkloadError::new("", error))?;
+    let json = Json::parse(text).map_err(|error| {
+        let message = format!("this is no JSON as rt-app reads it: {error}: mend it there");
+        WorkloadError::new("", message)
+    })?;
     let mut parser = Parser {
         ignored,
         default_policy: SchedPolicy::Fair,
@@ -52,7 +56,7 @@ pub fn parse_rt_app(text: &str, ignored: &[String]) -> Result<Tasks> {
     };
     let mut duration_ns = None;
     let mut groups = Vec::new();
-    let pairs = object(&json, "the file")?;
+    let pairs = object(&json, "")?;
     // Wherever it stands, it says what the tasks are by default.
     if let Some((_, global)) = pairs.iter().rfind(|(key, _)| key == "global") {
         duration_ns = parser.global(global)?;
@@ -67,7 +71,9 @@ pub fn parse_rt_app(text: &str, ignored: &[String]) -> Result<Tasks> {
         }
     }
     if groups.is_empty() {
-        return Err(WorkloadError::new("tasks", "there is no task"));
+        let message =
+            "there is no task: give at least one, as \"tasks\": {\"NAME\": {\"run\": 1000}}";
+        return Err(WorkloadError::new("tasks", message));
     }
     let path_of = |index: usize| format!("tasks.{}", groups[index].name);
     let resources = parser.names.into_resources(&groups, path_of)?;
@@ -159,7 +165,7 @@ impl Parser<'_> {
             }
         }
         if !thread.program.takes_time() {
-            return Err(WorkloadError::new(path, "nothing in here takes time"));
+            return Err(WorkloadError::new(path, NOTHING_TAKES_TIME));
         }
         thread.repeat(find("loop"), -1, 0, &path)?;
         Ok(Group {
@@ -245,7 +251,9 @@ impl Parser<'_> {
             "resume" => {
                 let name = string(value, path)?;
                 if !thread.threads.contains(name) {
-                    return Err(error(format!("no task is called '{name}'")));
+                    return Err(error(format!(
+                        "no task is called '{name}': name one of those under \"tasks\""
+                    )));
                 }
                 let condition = names.condition(&format!("thread {name}")).map_err(error)?;
                 thread.push(Op::PostAll(condition));
@@ -290,7 +298,7 @@ impl Parser<'_> {
         let name = string(member(value, "ref", path)?, &format!("{path}.ref"))?;
         let period_ns = length(member(value, "period", path)?, 1_000, &format!("{path}.period"))?;
         if period_ns == 0 {
-            return Err(WorkloadError::new(format!("{path}.period"), "a period takes time"));
+            return Err(WorkloadError::new(format!("{path}.period"), A_PERIOD_TAKES_TIME));
         }
         let missed = match value_of(value, "mode") {
             None => Missed::CountFromNow,
@@ -298,7 +306,7 @@ impl Parser<'_> {
                 "relative" => Missed::CountFromNow,
                 "absolute" => Missed::CatchUp,
                 mode => {
-                    let message = format!("a timer is relative or absolute, not {mode}");
+                    let message = format!("a timer is relative or absolute, not {mode}: write one");
                     return Err(WorkloadError::new(format!("{path}.mode"), message));
                 }
             },
@@ -333,7 +341,10 @@ impl Thread<'_> {
                 self.push(Op::Repeat { slot, times: times.unsigned_abs(), to });
             }
             other => {
-                let message = format!("{} is no number of times, nor -1", describe(other));
+                let message = format!(
+                    "{} is no number of times: write 1 or more, or -1 for ever",
+                    describe(other)
+                );
                 return Err(WorkloadError::new(format!("{path}.loop"), message));
             }
         }
@@ -405,7 +416,7 @@ fn lock(names: &mut Names, name: &str, path: &str) -> Result<u32> {
 fn object<'j>(json: &'j Json, path: &str) -> Result<&'j [(String, Json)]> {
     match json {
         Json::Object(pairs) => Ok(pairs),
-        other => Err(wrong(other, "an object", path)),
+        other => Err(wrong(other, "an object, in { },", path)),
     }
 }
 
@@ -415,8 +426,9 @@ fn value_of<'j>(json: &'j Json, key: &str) -> Option<&'j Json> {
 }
 
 fn member<'j>(json: &'j Json, key: &str, path: &str) -> Result<&'j Json> {
-    value_of(json, key)
-        .ok_or_else(|| WorkloadError::new(path, format!("an object with \"{key}\" belongs here")))
+    value_of(json, key).ok_or_else(|| {
+        WorkloadError::new(path, format!("an object with \"{key}\" belongs here: write it"))
+    })
 }
 
 fn string<'j>(json: &'j Json, path: &str) -> Result<&'j str> {
@@ -442,7 +454,10 @@ fn length(json: &Json, unit_ns: u64, path: &str) -> Result<Nanos> {
     number
         .and_then(|number| number.checked_mul(unit_ns))
         .filter(|&length_ns| length_ns <= LONGEST_NS)
-        .ok_or_else(|| wrong(json, "a length of time, an integer", path))
+        .ok_or_else(|| {
+            let units = if unit_ns == 1_000 { "microseconds" } else { "seconds" };
+            wrong(json, &format!("a length of time, a whole number of {units},"), path)
+        })
 }
 
 fn count(json: &Json, path: &str) -> Result<u32> {
@@ -450,7 +465,7 @@ fn count(json: &Json, path: &str) -> Result<u32> {
         Json::Integer(number) => u32::try_from(*number).ok(),
         _ => None,
     }
-    .ok_or_else(|| wrong(json, "a number of threads", path))
+    .ok_or_else(|| wrong(json, "a number of threads, a whole number,", path))
 }
 
 fn wrong(json: &Json, expected: &str, path: &str) -> WorkloadError {
@@ -542,7 +557,7 @@ mod tests {
         assert_eq!(path(r#""run": 5, "policy": "SCHED_FIFO""#).as_deref(), Some("tasks.a.policy"));
         assert_eq!(path(r#""run": 5, "priority": 99"#).as_deref(), Some("tasks.a.priority"));
         assert!(error("{}").contains("there is no task"));
-        assert!(error("[]").contains("an object belongs here, not an array"));
+        assert!(error("[]").contains("an object, in { }, belongs here, not an array"));
         let told = error(&thread(r#""run": 1, "cpus": [0]"#));
         assert!(told.ends_with("(to leave it out: --ignore cpus)"), "{told}");
         let fifo = r#""policy": "SCHED_FIFO", "phases": { "p": { "run": 1, "cpus": [0] } }"#;

@@ -45,10 +45,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::marker::PhantomData;
 
 use prorata::hierarchy::NodeId;
 use prorata::{Nanos, Weight};
-use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::cgroups::{CgroupNames, CgroupTable, cgroups};
 use super::resources::{Names, check_name};
@@ -63,8 +64,7 @@ use crate::machine::{IdleLook, Machine, Quanta};
 /// # Errors
 /// What is wrong, with the line and column or the path of the key.
 pub fn parse_toml(text: &str) -> Result<Workload, WorkloadError> {
-    let file: File = toml::from_str(text)
-        .map_err(|error| WorkloadError::new("", error.to_string().trim_end().to_string()))?;
+    let file: File = toml::from_str(text).map_err(|error| told(&error))?;
     file.workload()
 }
 
@@ -73,10 +73,17 @@ pub fn parse_toml(text: &str) -> Result<Workload, WorkloadError> {
 /// # Errors
 /// What is wrong, with the path of the key where it is known.
 pub fn from_table(table: toml::Table) -> Result<Workload, WorkloadError> {
-    let file: File = table
-        .try_into()
-        .map_err(|error: toml::de::Error| WorkloadError::new("", error.to_string().trim_end()))?;
+    let file: File = table.try_into().map_err(|error| told(&error))?;
     file.workload()
+}
+
+/// What the parser says: with the line if it read a text, with the key if it read a table.
+fn told(error: &toml::de::Error) -> WorkloadError {
+    let text = error.to_string();
+    match text.trim_end().rsplit_once("\nin `") {
+        Some((message, key)) => WorkloadError::new(key.trim_end_matches('`'), message),
+        None => WorkloadError::new("", text.trim_end()),
+    }
 }
 
 #[derive(serde::Deserialize)]
@@ -85,11 +92,12 @@ struct File {
     #[serde(default = "ten_seconds")]
     duration: Duration,
     #[serde(default)]
-    seed: u64,
+    seed: Whole<u64>,
     #[serde(default)]
     machine: MachineTable,
+    #[serde(default, deserialize_with = "tables")]
     task: Vec<TaskTable>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tables")]
     cgroup: Vec<CgroupTable>,
 }
 
@@ -102,15 +110,94 @@ struct Duration(Nanos);
 
 impl<'de> Deserialize<'de> for Duration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        parse_duration(&text).map(Duration).map_err(de::Error::custom)
+        struct DurationVisitor;
+        impl Visitor<'_> for DurationVisitor {
+            type Value = Duration;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a length of time in quotes, as \"5ms\"")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
+                parse_duration(text).map(Duration).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(DurationVisitor)
     }
+}
+
+/// A whole number, called so in messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Whole<N>(pub(super) N);
+
+impl<'de, N: TryFrom<i64>> Deserialize<'de> for Whole<N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Whole<N>, D::Error> {
+        struct WholeVisitor<N>(PhantomData<N>);
+        impl<N: TryFrom<i64>> Visitor<'_> for WholeVisitor<N> {
+            type Value = Whole<N>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let is_possible = |number: i64| N::try_from(number).is_ok();
+                match (is_possible(-1), is_possible(i64::MAX)) {
+                    (true, _) => f.write_str("a whole number without quotes"),
+                    (_, true) => f.write_str("a whole number of 0 or more"),
+                    _ => write!(f, "a whole number from 0 to {}", u32::MAX),
+                }
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Whole<N>, E> {
+                let wrong = |_| E::invalid_value(de::Unexpected::Signed(number), &self);
+                N::try_from(number).map(Whole).map_err(wrong)
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Whole<N>, E> {
+                match i64::try_from(number) {
+                    Ok(number) => self.visit_i64(number),
+                    Err(_) => Err(E::invalid_value(de::Unexpected::Unsigned(number), &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(WholeVisitor(PhantomData))
+    }
+}
+
+/// A list, which messages call what is expected.
+struct ListVisitor<T>(&'static str, PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+        let mut all = Vec::new();
+        while let Some(one) = list.next_element()? {
+            all.push(one);
+        }
+        Ok(all)
+    }
+}
+
+fn tables<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    let expected = "tables under [[task]] or [[cgroup]], in double brackets";
+    deserializer.deserialize_any(ListVisitor(expected, PhantomData))
+}
+
+fn phases<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Phase>>, D::Error> {
+    let expected = "a list of phases, as [{ run = \"5ms\" }, { sleep = \"5ms\" }]";
+    deserializer.deserialize_any(ListVisitor(expected, PhantomData)).map(Some)
 }
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct MachineTable {
-    cpus: usize,
+    cpus: Whole<usize>,
     quantum: Duration,
     quanta: QuantaName,
     shortest_quantum: Option<Duration>,
@@ -123,7 +210,7 @@ struct MachineTable {
 impl Default for MachineTable {
     fn default() -> MachineTable {
         MachineTable {
-            cpus: 1,
+            cpus: Whole(1),
             quantum: Duration(10_000_000),
             quanta: QuantaName::Synchronised,
             shortest_quantum: None,
@@ -161,7 +248,7 @@ impl MachineTable {
         }
         let shortest_ns = self.shortest_quantum.unwrap_or(self.tick).0;
         let machine = Machine {
-            cpus: self.cpus,
+            cpus: self.cpus.0,
             quantum_ns: self.quantum.0,
             quanta: match self.quanta {
                 QuantaName::Synchronised => Quanta::Synchronised,
@@ -187,18 +274,19 @@ impl MachineTable {
 struct TaskTable {
     name: Option<String>,
     #[serde(default = "one")]
-    count: u32,
-    weight: Option<u64>,
-    nice: Option<i64>,
+    count: Whole<u32>,
+    weight: Option<Whole<i64>>,
+    nice: Option<Whole<i64>>,
     #[serde(default = "at_once")]
     arrival: Length,
     cgroup: Option<String>,
-    repeat: Option<u64>,
+    repeat: Option<Whole<i64>>,
+    #[serde(default, deserialize_with = "phases")]
     phases: Option<Vec<Phase>>,
 }
 
-fn one() -> u32 {
-    1
+fn one() -> Whole<u32> {
+    Whole(1)
 }
 
 fn at_once() -> Length {
@@ -219,9 +307,10 @@ struct PhaseTable {
     sleep: Option<Length>,
     every: Option<Duration>,
     #[serde(rename = "loop")]
-    times: Option<u64>,
+    times: Option<Whole<i64>>,
+    #[serde(default, deserialize_with = "phases")]
     phases: Option<Vec<Phase>>,
-    weight: Option<u64>,
+    weight: Option<Whole<i64>>,
     of: Option<String>,
     cgroup: Option<String>,
     wait: Option<String>,
@@ -317,22 +406,37 @@ impl<'de> Deserialize<'de> for Length {
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Random {
-    Uniform(Duration, Duration),
+    Uniform(Pair),
     Exponential(Duration),
-    Normal(Duration, Duration),
+    Normal(Pair),
+}
+
+/// Two lengths of time in a list.
+struct Pair(Duration, Duration);
+
+impl<'de> Deserialize<'de> for Pair {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pair, D::Error> {
+        let expected = "two lengths of time, as [\"1ms\", \"5ms\"]";
+        let list = deserializer.deserialize_any(ListVisitor(expected, PhantomData))?;
+        match list[..] {
+            [first, second] => Ok(Pair(first, second)),
+            _ => Err(de::Error::invalid_length(list.len(), &expected)),
+        }
+    }
 }
 
 impl Random {
     fn length(self) -> Result<Length, String> {
         match self {
-            Random::Uniform(Duration(from_ns), Duration(to_ns)) if from_ns > to_ns => {
-                Err("a uniform length goes from the shorter to the longer".into())
+            Random::Uniform(Pair(Duration(from_ns), Duration(to_ns))) if from_ns > to_ns => {
+                Err("a uniform length goes from the shorter to the longer: change their order"
+                    .into())
             }
-            Random::Uniform(Duration(from_ns), Duration(to_ns)) => {
+            Random::Uniform(Pair(Duration(from_ns), Duration(to_ns))) => {
                 Ok(Length::Uniform(from_ns, to_ns))
             }
             Random::Exponential(Duration(mean_ns)) => Ok(Length::Exponential(mean_ns)),
-            Random::Normal(Duration(mean_ns), Duration(deviation_ns)) => {
+            Random::Normal(Pair(Duration(mean_ns), Duration(deviation_ns))) => {
                 Ok(Length::Normal(mean_ns, deviation_ns))
             }
         }
@@ -352,7 +456,10 @@ impl File {
             cgroups.homes.push(home);
             let group = task.group(index, &path, &mut names, &nodes)?;
             if !known.insert(group.name.clone()) {
-                let message = format!("another task is called '{}' already", group.name);
+                let message = format!(
+                    "another task is called '{}' already: give each a name of its own",
+                    group.name
+                );
                 return Err(WorkloadError::new(format!("{path}.name"), message));
             }
             groups.push(group);
@@ -361,7 +468,7 @@ impl File {
         let workload = Workload {
             machine: self.machine.machine()?,
             duration_ns: self.duration.0,
-            seed: self.seed,
+            seed: self.seed.0,
             groups,
             resources,
             cgroups,
@@ -383,39 +490,59 @@ impl TaskTable {
             (Some(_), Some(_)) => {
                 return Err(WorkloadError::new(
                     path,
-                    "a task has a weight or a nice level, not both",
+                    "a task has a weight or a nice level, not both: leave one out",
                 ));
             }
-            (None, Some(nice)) => weight_of_nice(nice).ok_or_else(|| {
+            (None, Some(Whole(nice))) => weight_of_nice(nice).ok_or_else(|| {
                 let message = format!("{nice} is no nice level: they go from -20 to 19");
                 WorkloadError::new(format!("{path}.nice"), message)
             })?,
-            (weight, None) => weight_of(weight.unwrap_or(1), &format!("{path}.weight"))?,
+            (weight, None) => {
+                weight_of(weight.map_or(1, |weight| weight.0), &format!("{path}.weight"))?
+            }
         };
         if self.arrival == Length::Forever {
-            let message = "a task arrives at some time: \"forever\" is no time";
+            let message = "a task arrives at some time, not \"forever\": give a length as \"5ms\", or leave \
+                           the task out";
             return Err(WorkloadError::new(format!("{path}.arrival"), message));
         }
         let program = match self.phases {
+            None if self.repeat.is_some() => {
+                let message = "there are no phases to repeat: write some, or leave repeat out";
+                return Err(WorkloadError::new(format!("{path}.repeat"), message));
+            }
             None => Program::hog(),
             Some(phases) => program(&phases, self.repeat, path, names, nodes)?,
         };
         let name = self.name.unwrap_or_else(|| format!("task {index}"));
         check_name(&name).map_err(|error| WorkloadError::new(format!("{path}.name"), error))?;
-        Ok(Group { name, count: self.count, weight, arrival: self.arrival, program })
+        Ok(Group { name, count: self.count.0, weight, arrival: self.arrival, program })
     }
 }
 
-pub(super) fn weight_of(number: u64, path: &str) -> Result<Weight, WorkloadError> {
+pub(super) fn weight_of(number: i64, path: &str) -> Result<Weight, WorkloadError> {
     u32::try_from(number).ok().and_then(Weight::new).ok_or_else(|| {
         let message = format!("{number} is no weight: weights go from 1 to {}", Weight::MAX);
         WorkloadError::new(path, message)
     })
 }
 
+/// How often something is done.
+fn times_of(number: Whole<i64>, path: &str) -> Result<u64, WorkloadError> {
+    u64::try_from(number.0).ok().filter(|&times| times > 0).ok_or_else(|| {
+        WorkloadError::new(
+            path,
+            format!("{} times are not possible: do it at least once", number.0),
+        )
+    })
+}
+
+pub(super) const NOTHING_TAKES_TIME: &str = "nothing in here takes time: let it run or sleep";
+pub(super) const A_PERIOD_TAKES_TIME: &str = "a period takes time: make it longer than 0";
+
 fn program(
     phases: &[Phase],
-    repeat: Option<u64>,
+    repeat: Option<Whole<i64>>,
     path: &str,
     names: &mut Names,
     nodes: &CgroupNames,
@@ -424,14 +551,12 @@ fn program(
     compiler.phases(phases, path)?;
     let mut program = compiler.program;
     if !program.takes_time() {
-        return Err(WorkloadError::new(format!("{path}.phases"), "nothing in here takes time"));
+        return Err(WorkloadError::new(format!("{path}.phases"), NOTHING_TAKES_TIME));
     }
     match repeat {
         None => program.push(Op::Goto { to: 0 }),
-        Some(0) => {
-            return Err(WorkloadError::new(format!("{path}.repeat"), "do it at least once"));
-        }
         Some(times) => {
+            let times = times_of(times, &format!("{path}.repeat"))?;
             let slot = program.new_slot();
             program.push(Op::Repeat { slot, times, to: 0 });
         }
@@ -471,13 +596,13 @@ impl Compiler<'_> {
             PhaseTable { sleep: Some(length), .. } => Op::Sleep(*length),
             PhaseTable { every: Some(Duration(period_ns)), .. } => {
                 if *period_ns == 0 {
-                    return Err(WorkloadError::new(path, "a period takes time"));
+                    return Err(WorkloadError::new(path, A_PERIOD_TAKES_TIME));
                 }
                 let slot = self.program.new_slot();
                 Op::Every { period_ns: *period_ns, slot, missed: Missed::CountFromNow }
             }
             PhaseTable { weight: Some(weight), of, .. } => {
-                let weight = weight_of(*weight, &format!("{path}.weight"))?;
+                let weight = weight_of(weight.0, &format!("{path}.weight"))?;
                 match of {
                     None => Op::SetWeight(weight),
                     Some(name) => self.set_cgroup_weight(name, weight).map_err(named)?,
@@ -499,7 +624,8 @@ impl Compiler<'_> {
                 Op::Post(self.names.semaphore(name, 1).map_err(named)?)
             }
             PhaseTable { times, phases, .. } => {
-                return self.repeat(times.unwrap_or(0), phases.as_deref().unwrap_or(&[]), path);
+                let times = times_of(times.unwrap_or_default(), &format!("{path}.loop"))?;
+                return self.repeat(times, phases.as_deref().unwrap_or(&[]), path);
             }
         };
         self.program.push(op);
@@ -508,15 +634,12 @@ impl Compiler<'_> {
 
     fn set_cgroup_weight(&self, name: &str, weight: Weight) -> Result<Op, String> {
         match self.nodes.find(name)? {
-            NodeId::ROOT => Err("the root has no weight: it has no siblings".into()),
+            NodeId::ROOT => Err("the root has no weight: name a cgroup below it".into()),
             node => Ok(Op::SetCgroupWeight(node, weight)),
         }
     }
 
     fn repeat(&mut self, times: u64, phases: &[Phase], path: &str) -> Result<(), WorkloadError> {
-        if times == 0 {
-            return Err(WorkloadError::new(format!("{path}.loop"), "do it at least once"));
-        }
         let to = self.program.here();
         self.phases(phases, path)?;
         let slot = self.program.new_slot();
@@ -582,7 +705,7 @@ mod tests {
 
     #[test]
     fn errors_say_where_and_what() {
-        assert!(error("").contains("missing field `task`"));
+        assert!(error("").contains("there is no task: give"));
         assert!(error("task = []").contains("there is no task"));
         assert!(error("[[task]]\nweigth = 1").contains("weigth"));
         assert!(error("[[task]]\nweight = 0").starts_with("task[0].weight: 0 is no weight"));

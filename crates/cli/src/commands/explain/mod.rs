@@ -95,7 +95,11 @@ fn on_this_machine(who: &Who, reading: &Reading) -> anyhow::Result<(usize, Repor
 fn of_workload(path: &Path, reading: &Reading) -> anyhow::Result<(usize, Report)> {
     let workload = reading.load(path)?;
     let tasks = workload.tasks();
-    ensure!(tasks <= MAX_TASKS, "{tasks} tasks are too many to explain: at most {MAX_TASKS}");
+    ensure!(
+        tasks <= MAX_TASKS,
+        "{}: {tasks} tasks are too many to explain: make a 'count' smaller, to at most {MAX_TASKS} in all",
+        path.display()
+    );
     let notes = vec!["as if all tasks ran at once".to_owned()];
     let report = Report { lines: workload::explain(&workload), tasks, notes };
     Ok((workload.machine.cpus, report))
