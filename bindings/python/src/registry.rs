@@ -60,6 +60,12 @@ impl PolicyInfo {
         self.0.work_conserving
     }
 
+    /// Whether it shares by weight and leaves nothing to lot: its turns can be corrected.
+    #[getter]
+    fn by_weight(&self) -> bool {
+        self.0.by_weight
+    }
+
     /// Options by name: default and meaning.
     #[getter]
     fn options<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

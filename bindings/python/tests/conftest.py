@@ -5,9 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import prorata
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
+
+
+# What each policy can do with tasks that sleep.
+SLEEPERS = [
+    (policy.name, sleepers)
+    for policy in prorata.policies()
+    for sleepers in ("paper", "turns", "corrected")
+    if sleepers != "corrected" or policy.by_weight
+]
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 
 import prorata
 import pytest
+from conftest import SLEEPERS
 from prorata import Policy, Setup
 
 
@@ -51,8 +52,7 @@ def test_round_robin_is_prorata_s(mixed: dict[str, Any]) -> None:
     assert without_name(ours) == without_name(theirs)
 
 
-@pytest.mark.parametrize("name", [policy.name for policy in prorata.policies()])
-@pytest.mark.parametrize("sleepers", ["paper", "turns", "corrected"])
+@pytest.mark.parametrize(("name", "sleepers"), SLEEPERS)
 def test_every_policy_decides_through_python_as_it_does_without(
     mixed: dict[str, Any], name: str, sleepers: str
 ) -> None:

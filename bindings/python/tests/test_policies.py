@@ -9,9 +9,9 @@ from typing import Any
 
 import prorata
 import pytest
+from conftest import SLEEPERS
 from prorata import BuiltPolicy
 
-NAMES = [policy.name for policy in prorata.policies()]
 SEVERAL = [policy.name for policy in prorata.policies() if policy.multiprocessor]
 QUANTUM = 10
 
@@ -119,11 +119,11 @@ def any_call(lots: random.Random, policy: BuiltPolicy, now_ns: int, cpus: int) -
     lots.choices(calls, weights)[0]()
 
 
-@pytest.mark.parametrize("sleepers", ["paper", "turns", "corrected"])
 @pytest.mark.parametrize(
-    ("name", "cpus"), [(name, 1) for name in NAMES] + [(name, 3) for name in SEVERAL]
+    ("name", "sleepers", "cpus"),
+    [(*both, cpus) for both in SLEEPERS for cpus in (1, 3) if cpus == 1 or both[0] in SEVERAL],
 )
-def test_no_sequence_of_calls_does_harm(name: str, cpus: int, sleepers: str) -> None:
+def test_no_sequence_of_calls_does_harm(name: str, sleepers: str, cpus: int) -> None:
     lots = random.Random(f"{name} {cpus}")
     policy = prorata.build(f"{name}:sleepers={sleepers}", cpus, QUANTUM)
     now_ns, refused, calls = 0, 0, 3_000

@@ -134,6 +134,35 @@ fn recordings_of_the_kernel() {
     );
 }
 
+/// The library passes over sleepers=corrected where nothing can be corrected.
+#[test]
+fn options_that_mean_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sweep = "policies = ['gr3', 'lottery:sleepers=corrected']\nseeds = 1\n\
+                 [workload]\ntask = [{ name = 'a' }]";
+    fs::write(directory.path().join("s.toml"), sweep).expect("written");
+    fs::write(directory.path().join("a.toml"), "[[task]]").expect("written");
+    let spec = "lottery:sleepers=corrected";
+    let commands: [&[&str]; 6] = [
+        &["simulate", "a.toml", "--policy", spec],
+        &["simulate", "--weights", "1,2", "--policy", spec],
+        &["compare", "a.toml", "--policies", spec],
+        &["sweep", "s.toml"],
+        &["figure", "gr3-4", "--policies", spec],
+        &["run", "1:true", "--policy", spec],
+    ];
+    for command in commands {
+        let message = refusal_of(directory.path(), command);
+        let wrong =
+            "lottery has no 'sleepers=corrected': it has compensation, sleepers (paper, turns)";
+        assert!(message.contains(wrong), "{command:?}: {message}");
+    }
+    let twice = refusal_of(directory.path(), &["simulate", "a.toml", "--policy", "gdq:t=1,t=2"]);
+    assert!(twice.contains("gdq is given option 't' twice"), "{twice}");
+    let value = refusal_of(directory.path(), &["simulate", "a.toml", "--policy", "gdq:t=x"]);
+    assert!(value.contains("gdq:t=x: option 't' takes a number from 1 to"), "{value}");
+}
+
 #[test]
 fn files_that_are_not_there() {
     let directory = tempfile::tempdir().expect("a directory");

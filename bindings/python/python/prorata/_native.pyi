@@ -48,7 +48,8 @@ def build(
     """Build one of prorata's policies.
 
     `spec` is a name of `policies()`, with options as NAME:KEY=VALUE,… Every policy has
-    sleepers=corrected (the default), sleepers=turns and sleepers=paper.
+    sleepers=turns and sleepers=paper; those that are `by_weight` have sleepers=corrected, their
+    default.
     """
 
 @final
@@ -96,8 +97,11 @@ class PolicyInfo:
     @property
     def work_conserving(self) -> bool: ...
     @property
+    def by_weight(self) -> bool:
+        """Whether it shares by weight, and not by lot: it has sleepers=corrected."""
+    @property
     def options(self) -> dict[str, tuple[str, str]]:
-        """The default and the meaning of each option."""
+        """The default and the meaning of each option of its own: all have sleepers, too."""
     def limits(
         self, weights: Sequence[int], cpus: int = 1
     ) -> list[tuple[Fraction | None, Fraction | None]]:

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, ensure};
-use prorata::policies::{self, BuildError, REGISTRY};
+use anyhow::{Context as _, bail, ensure};
+use prorata::policies::{BuildError, REGISTRY};
 use prorata_sim::export::{Compared, comparison, summary_table};
 use prorata_sim::sweep::{MAX_RUNS, Sweep, execute_all};
 use prorata_sim::workload::Workload;
 use rayon::prelude::*;
 use serde_json::json;
 
-use super::print;
 use super::progress::{Bar, cpus};
 use super::sweep::{self, Outputs};
 use super::workload::Overrides;
+use super::{policy, print};
 
 /// Run one workload under several policies in simulation and show them side by side.
 #[derive(clap::Args)]
@@ -25,8 +25,8 @@ pub(crate) struct Args {
     /// A task that is given no weight in TOML has weight 1 and a cgroup 100; in the other formats a thread
     /// has that of its nice level, 1024 if none is told. crates/sim/README.md describes the formats.
     workload: PathBuf,
-    /// The policies: names from `prorata policies`, with options as NAME:KEY=VALUE,… Every one has
-    /// sleepers=corrected (the default), sleepers=turns and sleepers=paper.
+    /// The policies: names from `prorata policies`, with options as NAME:KEY=VALUE,…, among them sleepers
+    /// (see `prorata simulate --help`). [default: all]
     #[arg(long, value_name = "POLICY,…")]
     policies: Option<String>,
     #[command(flatten)]
@@ -53,7 +53,12 @@ enum Format {
 impl Args {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let specs = match &self.policies {
-            Some(list) => split(list)?,
+            Some(list) => {
+                let specs = split(list)?;
+                let checked = specs.iter().try_for_each(|spec| policy::check(spec));
+                checked.with_context(|| format!("--policies {list}"))?;
+                specs
+            }
             None => REGISTRY.iter().map(|entry| entry.name.to_string()).collect(),
         };
         if let Some(seeds) = self.seeds {
@@ -71,10 +76,9 @@ impl Args {
         }
         let setup = workload.setup();
         for spec in &specs {
-            match policies::build(spec, &setup) {
-                // That one is shown as such beside the others.
-                Ok(_) | Err(BuildError::OneCpuOnly(_)) => {}
-                Err(error) => return Err(error.into()),
+            match policy::build(spec, &setup) {
+                Err(error) if !is_shown(&error) => return Err(error),
+                _ => {}
             }
         }
         let (compared, elapsed): (Vec<Compared>, Vec<Duration>) =
@@ -121,6 +125,11 @@ impl Args {
         })?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// A policy for one cpu is shown as such beside the others.
+fn is_shown(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(BuildError::OneCpuOnly(_)))
 }
 
 /// The policies in `list`, each once. A comma may also stand between options: what has no name goes to

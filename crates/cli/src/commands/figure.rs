@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail, ensure};
 use prorata_sim::figures::{self, Figure, REGISTRY, Report, Request, Row};
 
 use super::compare::split;
+use super::policy;
 use super::progress::{Bar, cpus};
 
 /// Compute and draw the papers' figures, beside what the papers print.
@@ -66,7 +67,12 @@ impl Args {
         ensure!(self.sets != Some(0), "--sets 0 leaves nothing to measure: give 1 or more");
         ensure!(self.jobs != Some(0), "--jobs 0 leaves nobody to compute: give 1 or more");
         let policies = match &self.policies {
-            Some(list) => split(list)?,
+            Some(list) => {
+                let specs = split(list)?;
+                let checked = specs.iter().try_for_each(|spec| policy::check(spec));
+                checked.with_context(|| format!("--policies {list}"))?;
+                specs
+            }
             None => vec![],
         };
         for figure in self.chosen()? {

@@ -18,6 +18,7 @@ mod figure;
 #[cfg(feature = "simulate")]
 mod outputs;
 mod policies;
+mod policy;
 #[cfg(feature = "simulate")]
 mod progress;
 mod run;

@@ -6,6 +6,8 @@ use clap::ValueEnum;
 use prorata::policies::{Entry, REGISTRY};
 use serde::Serialize;
 
+use super::policy::options;
+
 /// List the policies: paper, bound, cost, where they run.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -44,7 +46,7 @@ fn table() -> String {
         text += &format!("{:widest$}  {paper}\n", "");
         text +=
             &format!("{:widest$}  error {}; {}; {}\n", "", bound.text, cost(entry), cpus(entry));
-        for (option, default, meaning) in entry.options {
+        for (option, default, meaning) in options(entry) {
             text += &format!("{:widest$}  {name}:{option}={default}  {meaning}\n", "");
         }
     }
@@ -133,7 +135,7 @@ fn json() -> anyhow::Result<String> {
 
 fn row(entry: &Entry) -> Row {
     let (bound, cost) = (entry.bound, entry.cost);
-    let choice = |&(name, default, meaning)| Choice { name, default, meaning };
+    let choice = |(name, default, meaning)| Choice { name, default, meaning };
     Row {
         name: entry.name,
         title: entry.title,
@@ -147,7 +149,7 @@ fn row(entry: &Entry) -> Row {
         cost: Cost { pick: cost.pick, insert: cost.insert, remove: cost.remove },
         multiprocessor: entry.multiprocessor,
         work_conserving: entry.work_conserving,
-        options: entry.options.iter().map(choice).collect(),
+        options: options(entry).into_iter().map(choice).collect(),
     }
 }
 
@@ -165,6 +167,9 @@ mod tests {
             assert_eq!(json[i]["name"], entry.name);
             assert!(table.contains(entry.title), "{}", entry.name);
             assert!(markdown.contains(&format!("| `{}` |", entry.name)), "{}", entry.name);
+            let sleepers = if entry.by_weight { "corrected" } else { "paper" };
+            let option = format!("{}:sleepers={sleepers} ", entry.name);
+            assert!(table.contains(&option), "{}", entry.name);
         }
     }
 

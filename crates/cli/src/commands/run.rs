@@ -15,6 +15,8 @@ mod print;
 pub(crate) use cpu_list::parse as parse_cpus;
 use live::Live;
 
+use super::policy;
+
 /// Options of `run` and `attach`.
 #[derive(clap::Args)]
 pub(crate) struct Common {
@@ -108,6 +110,10 @@ impl Common {
             None => allowed,
             Some(text) => cpu_list::parse(text, &allowed)?,
         };
+        // The kernel's policies have options of their own, which scx_prorata looks at.
+        if !matches!(self.backend, Backend::Kernel) {
+            policy::check(&self.policy)?;
+        }
         Ok(Options {
             policy: self.policy.clone(),
             cpus,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
-use prorata::{Policy, Setup, TaskId, Weight, policies};
+use prorata::{Policy, Setup, TaskId, Weight};
 use prorata_sim::engine::{Engine, Lag, Latencies};
 use prorata_sim::export::{self, Timeline};
 use prorata_sim::fixed::FixedRun;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::workload::{Form, Overrides, write_file};
-use super::{outputs, print, read};
+use super::{outputs, policy, print, read};
 
 /// A quantum of fixed sets. Only ratios matter there.
 const QUANTUM_NS: u64 = 10_000_000;
@@ -37,9 +37,9 @@ pub(crate) struct Args {
     #[arg(conflicts_with = "weights")]
     workload: Option<PathBuf>,
     /// The policy: a name from `prorata policies`, with options as NAME:KEY=VALUE,… Every one has
-    /// sleepers=corrected (tasks that sleep, wake or change weight keep to the ideal; the default),
     /// sleepers=turns (a task that wakes uses the turns that it slept through, as in the kernel) and
-    /// sleepers=paper (as its paper says).
+    /// sleepers=paper (as its paper says); those that share by weight, and not by lot, have
+    /// sleepers=corrected (tasks that sleep, wake or change weight keep to the ideal), their default.
     #[arg(long, default_value = "gr3")]
     policy: String,
     /// Weights of tasks that are always runnable: W,W,… or @FILE with one weight a line.
@@ -161,7 +161,7 @@ impl Args {
     }
 
     fn simulate_workload(&self, workload: &Workload, kinds: &[Kind]) -> anyhow::Result<()> {
-        let policy = policies::build(&self.policy, &workload.setup())?;
+        let policy = policy::build(&self.policy, &workload.setup())?;
         let ran = if kinds.iter().any(|kind| kind.needs_timeline()) {
             let (ran, timeline) = Ran::new(workload, policy, kinds, Timeline::default())?;
             Ran { timeline, ..ran }
@@ -229,7 +229,7 @@ impl Args {
         let weights = parse_weights(weights)?;
         let seed = self.overrides.seed.unwrap_or(0);
         let setup = Setup { seed, ..Setup::new(cpus, QUANTUM_NS) };
-        let mut policy = policies::build(&self.policy, &setup)?;
+        let mut policy = policy::build(&self.policy, &setup)?;
         let run = FixedRun::new(&mut *policy, &setup, &weights, self.quanta);
         Ok(Report::new(self, cpus, &weights, &run))
     }

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use prorata_sim::export::{Columns, summary_table};
 use prorata_sim::sweep::{Row, Summary, Sweep, SweepError, execute_all};
 use serde_json::{Map, Value, json};
 
 use super::progress::{Bar, cpus};
 use super::workload::{Form, write_file};
-use super::{cannot_read, outputs, print};
+use super::{cannot_read, outputs, policy, print};
 
 /// Run a workload over a grid of its keys, policies and seeds, with confidence intervals.
 ///
@@ -65,6 +65,9 @@ impl Args {
             }
             error => anyhow::Error::new(error).context(name.clone()),
         })?;
+        for spec in sweep.policies() {
+            policy::check(spec).with_context(|| format!("{name}: policies"))?;
+        }
         let by_default = self.outputs.output.is_empty();
         if by_default {
             let stem = self.file.file_stem().unwrap_or_default();

@@ -175,7 +175,12 @@ impl Sweep {
             for policy in &self.policies {
                 match policies::build(policy, &workload.setup()) {
                     Ok(_) | Err(BuildError::OneCpuOnly(_)) => {}
-                    Err(error) => return Err(SweepError::at("policies", error)),
+                    Err(error @ BuildError::UnknownPolicy(_)) => {
+                        return Err(SweepError::at("policies", error));
+                    }
+                    Err(error) => {
+                        return Err(SweepError::at("policies", format!("{policy}: {error}")));
+                    }
                 }
             }
         }
