@@ -60,6 +60,8 @@ static unsigned long long burst_quanta = 1, burst_quanta_of_cpu;
 #define HANDED 16
 /* Tries of a cpu to find something to run, as the kernel has it. */
 #define TRIES 32
+/* Times that a kick may be followed by another while nothing happens. */
+#define KICKS 64
 /* Above the rescue time and what is owed then. */
 #define LONGEST_WAIT_NS 3000000000ULL
 #define RESCUE_NS 200000000ULL
@@ -375,14 +377,21 @@ static void schedule(u32 cpu, bool sleeps)
 		run(cpu, next_local(cpu));
 }
 
+/* Cpus that were kicked schedule, until none is any more. */
 static void follow_kicks(void)
 {
-	u32 cpu, i;
+	u32 cpu, round;
+	bool any = true;
 
-	for (i = 0; i < 4; i++) {
+	for (round = 0; any; round++) {
+		if (round == KICKS)
+			machine_broken("cpus kick themselves or each other for ever");
+		any = false;
 		for (cpu = 0; cpu < machine.cpus; cpu++) {
-			if (machine.kicked[cpu] && is_up(cpu))
+			if (machine.kicked[cpu] && is_up(cpu)) {
 				schedule(cpu, false);
+				any = true;
+			}
 		}
 	}
 }

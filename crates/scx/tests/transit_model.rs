@@ -373,9 +373,9 @@ impl State {
         }
     }
 
-    /// Wakes an idle cpu, if somebody waits.
+    /// Wakes an idle cpu, if somebody waits, and the one that has decided does not idle itself.
     fn rouse(&mut self, home: Cpu, last: bool) {
-        if self.waiting().next().is_some() {
+        if self.waiting().next().is_some() && !self.cpus[home].idle {
             let other = self.find_idle(home, false, last);
             self.kick(other);
         }

@@ -508,13 +508,15 @@ static __always_inline u32 find_idle(u32 home, u32 mask)
 
 /*
  * A cpu, idle until now, that somebody who waits may want: that of an idle core which has just been given a
- * task of `home`, if there is one; NIL if nobody waits, or none is.
+ * task of `home`, if there is one; NIL if nobody waits, or none is. Nor is one if `home`, which has decided,
+ * idles itself: the policy has just had nobody for it, since it keeps who waits for another cpu, whose next
+ * decision rouses it. It would ask again and again until then.
  */
 static __always_inline u32 rouse(u32 home)
 {
 	u32 cpu = smt ? shared->left_for[home & (MAX_CPUS - 1)] - 1 : NIL;
 
-	if (cpu == NIL && shared->waiting)
+	if (cpu == NIL && shared->waiting && !is_idle(home))
 		cpu = find_idle(home, 0);
 	if (cpu == NIL || (BOUND->competing && !bound_waits_for(cpu)))
 		return NIL;
