@@ -7,7 +7,7 @@
  *   n NODE ABOVE WEIGHT   a node of the tree comes; 0 is the root
  *   a TASK WEIGHT NODE    a task comes, which may run everywhere
  *   m TASK MASK           it may run on the cpus whose bits are set
- *   j TASK, p TASK        it is runnable, or no longer
+ *   j TASK, p TASK        it is runnable, or no longer: then its mask has no number
  *   q                     prints the runnable tasks and what they count for: TASK WEIGHT; then "idle" and
  *                         how many cpus are left idle
  */
@@ -30,7 +30,7 @@ static u64 waited_ns(u32 id) { return id; }
 #include "../src/bpf/mask.h"
 
 static struct bound_task tasks[POLICY_TASKS];
-static u32 told[POLICY_TASKS];
+static u32 told[POLICY_TASKS], masks[POLICY_TASKS];
 static u32 nodes[GROUP_NODES];
 #define BOUND_TASK(id) (&tasks[id])
 #include "../src/bpf/bound.h"
@@ -42,6 +42,12 @@ static void want(u32 mask)
 {
 	BOUND->wanted[0] = (u64)mask << FIRST_CPU;
 	BOUND->wanted[1] = (u64)mask >> (64 - FIRST_CPU);
+}
+
+static void set_mask(u32 id)
+{
+	want(masks[id]);
+	bound_set_mask(&tasks[id], bound_find(), false);
 }
 
 static void tell(u32 id)
@@ -78,6 +84,8 @@ static void add(u32 id, u32 weight, u32 node)
 
 static void join(u32 id)
 {
+	if (masks[id])
+		set_mask(id);
 	MEMBER(id)->fixed = bound_fixed(&tasks[id]);
 	group_join(id);
 	bound_compete(&tasks[id], true);
@@ -97,13 +105,15 @@ static void change(char verb, u32 first, u32 second, u32 third)
 	case 'n': nodes[first] = group_add_node(nodes[second], third, first); break;
 	case 'a': add(first, second, third); break;
 	case 'm':
-		want(second);
-		bound_set_mask(&tasks[first], bound_find(), false);
+		masks[first] = second;
+		if (tasks[first].competes)
+			set_mask(first);
 		break;
 	case 'j': join(first); break;
 	case 'p':
 		group_part(first);
 		bound_compete(&tasks[first], false);
+		bound_forgo_mask(&tasks[first]);
 		break;
 	case 'q': print(); break;
 	}

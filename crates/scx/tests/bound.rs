@@ -287,3 +287,31 @@ fn tasks_count_for_what_their_cpus_can_give() {
 fn other_weights_are_noticed() {
     assert!(wrong(0..10, |weight| weight + weight / 50 * (weight % 2)).is_some());
 }
+
+/// What three tasks that are bound to a cpu of eight, and nine others, are told, where each other mask has a
+/// task, too, to which `then` happens.
+fn told_beside_all_masks(then: &str) -> String {
+    let mut changes = "i 8\n".to_owned();
+    let mut add = |id: u32, mask: u32, then: &str| {
+        write!(changes, "a {id} 1024 0\nm {id} {mask}\nj {id}\n{then}")
+            .expect("a string takes all");
+    };
+    (2..255).for_each(|mask| add(mask, mask, &then.replace("ID", &mask.to_string())));
+    (300..303).for_each(|id| add(id, 1, ""));
+    (303..312).for_each(|id| add(id, 255, ""));
+    native::answer(&native::build("bound.c", "bound.h", SANITIZED), &(changes + "q\n"))
+}
+
+#[test]
+fn tasks_that_sleep_keep_no_mask_from_others() {
+    let told = |answer: &str, id: &str| -> f64 {
+        let line = answer.lines().find_map(|line| line.strip_prefix(id)).expect("it is runnable");
+        line.trim().parse().expect("a number")
+    };
+    let answer = told_beside_all_masks("p ID\n");
+    // A third of a cpu, and 7/9 of one.
+    assert!((told(&answer, "303 ") / told(&answer, "300 ") - 7.0 / 3.0).abs() < 0.001, "{answer}");
+    // The control: nobody sleeps.
+    let answer = told_beside_all_masks("");
+    assert!(told(&answer, "303 ") <= told(&answer, "300 "), "{answer}");
+}

@@ -526,6 +526,26 @@ static void look_at_waits(void)
 	}
 }
 
+/* The number of a mask is had by those who may need it only, and counted. */
+static void look_at_masks(void)
+{
+	u32 refs[BOUND_MASKS] = {}, waiting[BOUND_MASKS] = {}, i;
+
+	/* Some have ended, of which the policy has not been told. */
+	for (i = 0; i < 3 * TASKS; i++) {
+		const struct slot *slot = &slots[i];
+
+		if (slot->bound.mask && slot->state <= TASK_BLOCKED && !slot->bound.competes)
+			machine_broken("task %u sleeps, and keeps a mask", slot->pid);
+		refs[slot->bound.mask]++;
+		waiting[slot->bound.mask] += slot->state == TASK_WAITING;
+	}
+	for (i = 1; i < BOUND_MASKS; i++) {
+		if (refs[i] != MASK(i)->refs || waiting[i] != MASK(i)->waiting)
+			machine_broken("mask %u has %u tasks, and %u wait", i, refs[i], waiting[i]);
+	}
+}
+
 static void step(void)
 {
 	struct machine_task *task = &machine.task[below(machine.tasks)];
@@ -558,6 +578,7 @@ static void step(void)
 	if (below(8))
 		follow_kicks();
 	look_at_waits();
+	look_at_masks();
 }
 
 /* --- cores ----------------------------------------------------------------------------------- */

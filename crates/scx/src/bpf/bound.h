@@ -30,7 +30,8 @@
  * cgroup of weight 200 beside one of 100, on 4 cpus, four hogs bound to one cpu have that, and a fifth hog,
  * who is free, a whole cpu.
  *
- * Known limits: BOUND_MASKS masks at a time; tasks with another count as if they could run everywhere.
+ * Known limits: BOUND_MASKS masks at a time, of tasks that compete; tasks with another count as if they could
+ * run everywhere.
  * Where masks overlap and none is within the other, cpus that only together are short are not found to
  * be; nor are those that are only since siblings cannot use what they are due.
  */
@@ -104,6 +105,14 @@ static __always_inline void bound_set_mask(struct bound_task __arena *task, u32 
 		MASK(mask)->refs++;
 	MASK(mask)->waiting += waits;
 	bound_count(task);
+}
+
+/* A task that competes no more, and does not wait, leaves the number of its mask to others. */
+static __always_inline void bound_forgo_mask(struct bound_task __arena *task)
+{
+	if (task->mask)
+		MASK(task->mask)->refs--;
+	task->mask = 0;
 }
 
 /* --- filling --------------------------------------------------------------------------------- */

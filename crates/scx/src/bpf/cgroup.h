@@ -124,11 +124,13 @@ static __always_inline void begin_competing(u32 id)
 	bound_compete(&slots[id].bound, true);
 }
 
+/* One that sleeps is given a number for its mask when it wakes (slots.h). */
 static __always_inline void end_competing(u32 id)
 {
 	if (tree->grown)
 		group_part(id);
 	bound_compete(&slots[id].bound, false);
+	bound_forgo_mask(&slots[id].bound);
 }
 
 /*

@@ -41,7 +41,7 @@ struct bound_mask {
 	u64 level;
 	/* Cpus; those that are not known to be short. */
 	u32 count, left;
-	/* Tasks that have it, compete, and wait. */
+	/* Tasks that have it (none that sleeps and competes no more), compete, and wait. */
 	u32 refs, competing, waiting;
 	u8 kind;
 };
@@ -133,16 +133,20 @@ policy_fn u32 bound_begin(u32 k)
 	return 0;
 }
 
-/* The number of the mask looked for; 0 if there is none for it. */
+/*
+ * The number of the mask looked for; 0 if there is none for it. One that no task has stays the mask's until
+ * it is needed for another: who had it may wake.
+ */
 policy_fn u32 bound_find(void)
 {
 	u32 spare = unknown_zero(BOUND->wanted[0]), i;
 
 	bpf_for(i, 0, BOUND_MASKS) {
-		if (!MASK(i)->refs && !spare)
-			spare = i;
-		else if (MASK(i)->refs && is_wanted(i))
+		if (is_wanted(i))
 			return i;
+		/* Those that never were a mask's first. */
+		if (!MASK(i)->refs && (!spare || (MASK(spare)->count && !MASK(i)->count)))
+			spare = i;
 	}
 	if (spare)
 		bound_begin(spare);
