@@ -6,6 +6,7 @@
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED bind
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED beside
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED within
+ *   cpus SLEEPERS CPUS TASKS 0 SEED lost
  *
  * Each step is random: some time passes, and a cpu looks for something to run, a task wakes, sleeps, ends, is
  * bound to other cpus or has another weight, or a cpu comes or goes. Prints what the policy was told and what
@@ -23,6 +24,8 @@
  *
  * With `within` two hogs are in one cgroup and four in another of the same weight, and the other tasks nap in
  * the first, for longer. How far that is off its half in any 1000 quanta is printed, and late runs again.
+ * With `lost` a task wakes, is picked, and never comes; nothing else happens. Printed is after how many
+ * milliseconds it runs.
  *
  * Everything happens in one thread, one callback after the other: how cpus meet between two of them is
  * tests/transit_model.rs's matter.
@@ -85,8 +88,8 @@ struct handed {
 
 static struct {
 	u64 now_ns, random, order;
-	/* Who goes to sleep wakes again. */
-	bool lasts;
+	/* Who goes to sleep wakes again; what is handed to a cpu next does not come there. */
+	bool lasts, loses;
 	u32 cpus, cpu, tasks, pids, handed_count;
 	/* Bit per cpu: the kernel is about to take it offline. */
 	u64 going;
@@ -163,6 +166,11 @@ bool bpf_cpumask_subset(const struct cpumask *part, const struct cpumask *whole)
 bool machine_is_going(u32 cpu)
 {
 	return machine.going >> cpu & 1;
+}
+
+void machine_set_timer(struct bpf_timer *timer, u64 in_ns)
+{
+	timer->fires_ns = machine.now_ns + in_ns;
 }
 
 struct cpumask *scx_bpf_get_online_cpumask(void)
@@ -255,8 +263,10 @@ static bool hand_over(u32 own)
 		struct handed *it = &machine.handed[i];
 		u32 cpu = it->cpu == NIL ? own : it->cpu;
 
-		if (it->task->place != IN_CUSTODY)
+		if (it->task->place != IN_CUSTODY || machine.loses) {
+			machine.loses = false;
 			continue;
+		}
 		if (is_up(cpu) && cpu != it->task->p.cpu && !may_run(it->task, cpu))
 			machine_broken("task %d must not run on cpu %u", it->task->p.pid, cpu);
 		if (!is_up(cpu))
@@ -980,6 +990,45 @@ static void look_at_cgroup(u64 quanta)
 	printf("%" PRIu64 " %" PRIu64 "\n", furthest * 1000 / quantum, 100 * scene.late / scene.runs);
 }
 
+/* --- a task that is picked, and does not come -------------------------------------------------- */
+
+#define STEP_NS 1000000
+#define LONGEST_LOSS_MS 1000
+
+static void fire_timers(void)
+{
+	u32 cpu;
+
+	for (cpu = 0; cpu < machine.cpus; cpu++) {
+		struct slice_timer *this = bpf_map_lookup_elem(&slice_timers, &cpu);
+
+		if (!this->timer.fires_ns || this->timer.fires_ns > machine.now_ns)
+			continue;
+		this->timer.fires_ns = 0;
+		act_on(cpu);
+		slice_timer_fires(&slice_timers, &cpu, this);
+	}
+}
+
+static void look_at_lost(void)
+{
+	u32 ms;
+
+	machine.lasts = machine.loses = true;
+	begin_with_nice(machine.task, 0);
+	follow_kicks();
+	if (machine.loses || machine.task->place == CURRENT)
+		machine_broken("nothing is lost");
+	for (ms = 0; machine.task->place != CURRENT; ms++) {
+		if (ms == LONGEST_LOSS_MS)
+			machine_broken("a task that was lost is not found");
+		machine.now_ns += STEP_NS;
+		fire_timers();
+		follow_kicks();
+	}
+	printf("%u\n", ms);
+}
+
 /* --- what the policy saw --------------------------------------------------------------------- */
 
 static void print_number(const char *verb, u64 now_ns, u32 number)
@@ -1066,6 +1115,8 @@ int main(int count, char **arguments)
 			look_at_weights(steps);
 		else if (!strcmp(arguments[6], "within"))
 			look_at_cgroup(steps);
+		else if (!strcmp(arguments[6], "lost"))
+			look_at_lost();
 		else
 			look_at_bound_hogs(steps);
 		return 0;

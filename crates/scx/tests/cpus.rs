@@ -189,8 +189,17 @@ fn cgroups_keep_their_shares(program: &std::path::Path, sleepers: &[usize]) {
     }
 }
 
+/// One that was picked and did not come is found by the cpu that picked it, where nothing else happens.
+fn lost_tasks_are_found(program: &std::path::Path) {
+    for sleepers in 0..3 {
+        let [after_ms] = found(program, [sleepers, 2, 1, 0, 0], "lost");
+        assert!(after_ms <= 60, "sleepers {sleepers}: after {after_ms} ms");
+    }
+}
+
 fn holds(policy: &str, core: &str) {
     let program = compile(policy);
+    lost_tasks_are_found(&program);
     hogs_keep_their_weights(&program, if policy == "vtrr" { &[2] } else { &[1, 2] });
     bound_tasks_keep_their_shares(&program, ["gdq", "vtrr"].contains(&policy));
     cgroups_keep_their_shares(&program, if policy == "gdq" { &[2] } else { &[1, 2] });

@@ -387,8 +387,10 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 		keep(prev, previous, cpu);
 		return;
 	}
-	if (is_awaited(cpu, now))
+	if (is_awaited(cpu, now)) {
+		look_for_lost(cpu, false);
 		return;
+	}
 	if (DESK(cpu)->overdue)
 		rescue(cpu, now);
 	if (crowd_comes(cpu))

@@ -312,8 +312,10 @@ static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 	u32 id = (u32)decision;
 	struct task_struct *p;
 
-	if (decision >> 32 == VERB_NOTHING)
+	if (decision >> 32 == VERB_NOTHING) {
+		look_for_lost(cpu, false);
 		return false;
+	}
 	if (decision >> 32 == VERB_AGAIN)
 		return true;
 	if (decision >> 32 == VERB_KEEP) {

@@ -8,6 +8,9 @@
  *   5.0 ms  the timer                      too early: it is set for 7.0
  *   7.0 ms  the timer                      b's slice is over, the cpu is made to decide
  *
+ * A cpu that idles then, and has picked a task, looks whether that is lost, now and LOST_NS later: nobody
+ * else would, until the kernel ends the scheduler for it.
+ *
  * So tasks that come and go cost no timer, and a slice that runs to its end costs one. Where something
  * of another class runs, of real time say, the timer is not set again: it may run for ever.
  *
@@ -59,6 +62,20 @@ static void set_timer(struct slice_timer *this, u64 now, u64 in_ns)
 	bpf_timer_start(&this->timer, in_ns, TIMER_CPU_PIN);
 }
 
+/* This cpu has nothing to run: a task that it has picked may be lost. It looks in a while, and `at_once`. */
+global_fn u32 look_for_lost(u32 cpu, u32 at_once)
+{
+	struct slice_timer *this = bpf_map_lookup_elem(&slice_timers, &cpu);
+
+	if (!this || CPU_STATE(cpu & (MAX_CPUS - 1))->task == NIL)
+		return 0;
+	if (!this->fires_ns)
+		set_timer(this, scx_bpf_now(), LOST_NS);
+	if (at_once)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	return 0;
+}
+
 static int slice_timer_fires(void *map, u32 *cpu, struct slice_timer *this)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
@@ -77,7 +94,7 @@ static int slice_timer_fires(void *map, u32 *cpu, struct slice_timer *this)
 	if (this->ends_ns > now + SLICE_REST_NS)
 		set_timer(this, now, this->ends_ns - now);
 	else if (!current->pid)
-		return 0; /* idle */
+		look_for_lost(*cpu, true);
 	else if (is_of_other_class(current))
 		return 0; /* the tick ends our task's slice */
 	else if (is_beside(current, *cpu))

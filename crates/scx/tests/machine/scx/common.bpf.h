@@ -3,8 +3,8 @@
  * As much of the kernel as scx_prorata's callbacks call, for a machine that is simulated in one process
  * (scaling.c, cpus.c): what stands here are declarations and what does nothing; the machine defines the rest.
  *
- * There are no cgroups but the root, and no timer fires. Only with -DMACHINE_HAS_MASKS tasks are bound to
- * cpus, and these come and go.
+ * There are no cgroups but the root. Only with -DMACHINE_HAS_MASKS tasks are bound to cpus, these come and
+ * go, and timers fire, if the machine has them do so.
  */
 #ifndef MACHINE_COMMON_BPF_H
 #define MACHINE_COMMON_BPF_H
@@ -110,7 +110,8 @@ struct scx_cgroup_init_args {
 struct scx_exit_info;
 
 struct bpf_timer {
-	u64 opaque[2];
+	/* 0 if it is not set. */
+	u64 fires_ns;
 };
 
 enum {
@@ -166,6 +167,7 @@ bool bpf_cpumask_subset(const struct cpumask *part, const struct cpumask *whole)
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask);
 /* True if a cpu that is online is about to go. */
 bool machine_is_going(u32 cpu);
+void machine_set_timer(struct bpf_timer *timer, u64 in_ns);
 #endif
 void machine_broken(const char *why, ...);
 /* Memory of maps and arenas: zero, and the same for the same map. */
@@ -190,6 +192,7 @@ void *machine_map(void *map, u64 entries, u64 bytes, u64 key);
 #define scx_bpf_dispatch_cancel() machine_broken("no task is bound to cpus")
 #define scx_bpf_get_online_cpumask() NULL
 #define machine_is_going(cpu) ((void)(cpu), false)
+#define machine_set_timer(timer, in_ns) ((void)(timer))
 #define bpf_cpumask_subset(part, whole) ((void)(part), (void)(whole), true)
 #define bpf_cpumask_test_cpu(cpu, mask) ((void)(cpu), (void)(mask), true)
 #endif
@@ -207,7 +210,7 @@ void *machine_map(void *map, u64 entries, u64 bytes, u64 key);
 #define bpf_rcu_read_unlock()
 #define bpf_timer_init(timer, map, clock) ((void)(timer))
 #define bpf_timer_set_callback(timer, callback) ((void)(callback))
-#define bpf_timer_start(timer, ns, flags) ((void)(timer))
+#define bpf_timer_start(timer, ns, flags) machine_set_timer(timer, ns)
 #define bpf_arena_alloc_pages(arena, address, pages, node, flags) machine_pages(pages)
 #define bpf_task_storage_get(map, p, value, flags) ((void *)&(p)->storage)
 #define bpf_map_lookup_elem(map, key) \
