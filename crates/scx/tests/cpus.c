@@ -500,6 +500,12 @@ static void go_down(u32 cpu)
 	machine.online.words[0] = online;
 	machine.going &= online;
 	prorata_cpu_offline(cpu);
+	/* What runs there may sleep before it is put elsewhere; the cpu is not asked any more. */
+	if (machine.current[cpu] && !below(2)) {
+		act_on(cpu);
+		run_until_now(machine.current[cpu]);
+		fall_asleep(machine.current[cpu]);
+	}
 	machine.kicked[cpu] = false;
 	machine.current[cpu] = NULL;
 	for (i = 0; i < machine.tasks; i++) {
@@ -556,6 +562,17 @@ static void look_at_masks(void)
 	}
 }
 
+/* Who went to sleep on a cpu that has gone is not left for its next decision. */
+static void look_at_sleepers(void)
+{
+	u32 cpu;
+
+	for (cpu = 0; cpu < machine.cpus; cpu++) {
+		if (!is_up(cpu) && shared->cpu[cpu].blocked)
+			machine_broken("slot %u slept on a cpu that has gone", shared->cpu[cpu].blocked - 1);
+	}
+}
+
 static void step(void)
 {
 	struct machine_task *task = &machine.task[below(machine.tasks)];
@@ -589,6 +606,7 @@ static void step(void)
 		follow_kicks();
 	look_at_waits();
 	look_at_masks();
+	look_at_sleepers();
 }
 
 /* --- cores ----------------------------------------------------------------------------------- */

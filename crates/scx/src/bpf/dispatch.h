@@ -297,15 +297,6 @@ static u64 urgency(const struct slot __arena *slot)
 	return slot->run_ns < quantum ? SCX_ENQ_PREEMPT : 0;
 }
 
-/* A task slept when it was picked: the policy is told before all else. */
-static __always_inline void tell_sleeper(u32 id)
-{
-	if (!lock())
-		return;
-	note_block(id);
-	unlock();
-}
-
 /* Carries a decision out. True if the cpu has to decide again. */
 static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 {
@@ -329,6 +320,7 @@ static bool carry_out(u64 decision, s32 cpu, struct task_struct *previous)
 	if (id == CROWD)
 		return !run_crowd(cpu, previous ? slot_of(previous) : 0,
 				  previous && previous->scx.flags & SCX_TASK_QUEUED);
+	/* It slept when it was picked: the policy is told before all else. */
 	if (slots[id].blocked_on) {
 		tell_sleeper(id);
 		return true;

@@ -31,6 +31,7 @@
  *   a wakes, on whatever cpu    it is told that a slept, then that it wakes
  *   a leaves                    as one that runs
  *   cpu 0 has a task in its queue, does not decide, and that one sleeps too    it goes into the list
+ *   cpu 0 has gone, or goes, as a sleeps       a goes into the list: it might be told when cpu 0 comes again
  *
  * Known limit: while something of real time keeps a cpu that has not decided since (from Linux 7.0 on), who
  * slept there runs there for the policy.
@@ -102,14 +103,16 @@ static void note_return(u32 id)
 /* A cpu comes, or goes: who went to sleep there is not told by its next decision. */
 static __always_inline void note_cpu(u32 cpu, bool comes)
 {
+	u64 __arena *word = &shared->online[(cpu / 64) & (BOUND_WORDS - 1)];
 	u64 bit = 1ULL << (cpu & 63);
 
 	if (is_online(cpu) == comes)
 		return;
 	if (comes) {
-		shared->online[(cpu / 64) & (BOUND_WORDS - 1)] |= bit;
+		*word |= bit;
 	} else {
-		shared->online[(cpu / 64) & (BOUND_WORDS - 1)] &= ~bit;
+		/* A barrier: who goes to sleep there is seen below, or sees this. */
+		word_exchange(word, *word & ~bit);
 		set_idle(cpu, false);
 		if (shared->cpu[cpu].blocked)
 			note_block(shared->cpu[cpu].blocked - 1);
@@ -165,9 +168,18 @@ static __always_inline void note_cpus(u32 cpu)
 		note_going_cpus(cpu);
 }
 
+/* A task went to sleep, and the cpu that has noted that is not the one to tell. */
+static __always_inline void tell_sleeper(u32 id)
+{
+	if (!lock())
+		return;
+	note_block(id);
+	unlock();
+}
+
 /*
  * A task goes to sleep on this cpu, whose run queue is locked; the lock is not held, but where the task
- * that did so before is still to be told of.
+ * that did so before is still to be told of, or the cpu decides nothing more, since it goes.
  */
 static __always_inline void hand_over_block(u32 cpu, u32 id, u64 exec_ns)
 {
@@ -179,6 +191,8 @@ static __always_inline void hand_over_block(u32 cpu, u32 id, u64 exec_ns)
 		slots[id].blocked_on = cpu + 1;
 		/* Whoever sees it sees what stands in the slot. */
 		word_exchange(&this->blocked, id + 1);
+		if (!is_online(cpu))
+			tell_sleeper(id);
 	} else if (lock()) {
 		note_news(id, NEWS_BLOCKS);
 		unlock();
