@@ -393,6 +393,16 @@ refused as 1000 scx_prorata weight set --pid $SLEEPER 501
 refused as 1000 scx_prorata weight set --pid $SLEEPER nice
 refused as 1000 scx_prorata weight set --pid 1 5
 refused as 1001 scx_prorata weight set --pid $SLEEPER 5
+xtask guest as 1000 sleep 1000 & OTHER=$!
+sleep 0.5
+scx_prorata weight set --pid $OTHER 9
+refused as 1000 scx_prorata weight set --user 1000 20
+grep -q 'raising a weight (of thread '$OTHER', now 9)' /tmp/refusal
+grep -q 'keep the weights that they had' /tmp/refusal
+test \"$(scx_prorata weight get --pid $SLEEPER)\" = \"$SLEEPER 20\"
+test \"$(scx_prorata weight get --pid $OTHER)\" = \"$OTHER 9\"
+kill $OTHER
+wait $OTHER || true
 scx_prorata weight set --user 1000 700
 test \"$(scx_prorata weight get --user 1000)\" = \"$SLEEPER 700\"
 renice 5 $SLEEPER

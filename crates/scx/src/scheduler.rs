@@ -151,7 +151,9 @@ impl Loaded for Scheduler<'_> {
         };
         let input = libbpf_rs::ProgramInput { context_in: Some(bytes), ..Default::default() };
         // What went wrong, if anything did, is in `result`.
-        let _ = self.skel.progs.prorata_weight_call.test_run(input);
+        if let Err(error) = self.skel.progs.prorata_weight_call.test_run(input) {
+            log::debug!("a weight cannot be set or read: {error}");
+        }
         call
     }
 

@@ -79,16 +79,26 @@ impl Weights {
         let mut stream = UnixStream::connect(ROOTS_SOCKET)
             .or_else(|_| UnixStream::connect(SOCKET))
             .context("no scx_prorata schedules this machine: start it first, as root")?;
-        writeln!(stream, "{kind} {id} {weight}")?;
-        let lines = BufReader::new(stream).lines().collect::<Result<Vec<_>, _>>()?;
-        let (verdict, weights) = lines.split_last().context("the scheduler has gone")?;
-        ensure!(verdict == "ok", "{verdict}");
-        if weight == KEEP {
-            weights.iter().for_each(|line| println!("{line}"));
+        writeln!(stream, "{kind} {id} {weight}").context(GONE)?;
+        let lines = BufReader::new(stream).lines().collect::<Result<Vec<_>, _>>();
+        let lines = lines.context(GONE)?;
+        let (verdict, others) = lines.split_last().context(GONE)?;
+        for line in others {
+            match line.strip_prefix(REFUSED) {
+                Some(refusal) => eprintln!("scx_prorata: {refusal}"),
+                None if weight == KEEP => println!("{line}"),
+                None => {}
+            }
         }
+        ensure!(verdict == "ok", "{verdict}");
         Ok(())
     }
 }
+
+const GONE: &str = "scx_prorata has not answered: look whether it still schedules this machine \
+     (`scx_prorata metrics`), and ask again";
+/// Begins the line of a task whose weight was not changed.
+const REFUSED: &str = "refused: ";
 
 /// The loader's end.
 pub(crate) fn listen() -> Result<Socket<Machine>> {
@@ -108,17 +118,58 @@ pub(crate) fn answer(
     let processes = processes(kind, id);
     ensure!(!processes.is_empty(), "there is no process of {kind} {id}");
     let caller_fd = caller.as_raw_fd().cast_unsigned();
-    let mut answer = String::new();
+    let mut outcomes = Outcomes::default();
     for process in processes {
         for thread in threads(process) {
             let call = weight_call { caller_fd, process, thread, weight, result: 0 };
-            if let Some(weight) = outcome(&loaded.weight_call(call))? {
-                answer += &format!("{thread} {weight}\n");
+            outcomes.add(&loaded.weight_call(call));
+        }
+    }
+    ensure!(outcomes.are_any(), "the tasks of {kind} {id} are not scheduled by scx_prorata");
+    outcomes.answer()
+}
+
+/// What became of each task.
+#[derive(Default)]
+struct Outcomes {
+    /// A line for each that has the weight.
+    told: String,
+    refused: usize,
+    /// Why; once for all threads of a process.
+    refusals: Vec<String>,
+}
+
+impl Outcomes {
+    fn add(&mut self, call: &weight_call) {
+        match outcome(call) {
+            Ok(Some(weight)) => self.told += &format!("{} {weight}\n", call.thread),
+            Ok(None) => {}
+            Err(error) => {
+                self.refused += 1;
+                let refusal = error.to_string();
+                if self.refusals.last() != Some(&refusal) {
+                    self.refusals.push(refusal);
+                }
             }
         }
     }
-    ensure!(!answer.is_empty(), "the tasks of {kind} {id} are not scheduled by scx_prorata");
-    Ok(answer + "ok\n")
+
+    fn are_any(&self) -> bool {
+        self.refused > 0 || !self.told.is_empty()
+    }
+
+    /// The verdict is the last line: "ok", or what went wrong.
+    fn answer(self) -> Result<String> {
+        match &self.refusals[..] {
+            [] => return Ok(self.told + "ok\n"),
+            [only] if self.told.is_empty() => bail!("{only}"),
+            _ => {}
+        }
+        let all = self.refused + self.told.lines().count();
+        let mut answer = self.told;
+        self.refusals.iter().for_each(|refusal| answer += &format!("{REFUSED}{refusal}\n"));
+        Ok(answer + &format!("{} of {all} threads keep the weights that they had\n", self.refused))
+    }
 }
 
 /// The weight of a thread after the call; none if it has ended.
@@ -132,6 +183,11 @@ fn outcome(call: &weight_call) -> Result<Option<u32>> {
         libc::EACCES => {
             bail!("raising a weight (of thread {thread}, now {weight}) needs CAP_SYS_NICE (root)")
         }
+        libc::EIO => bail!(
+            "the kernel does not run the scheduler's programs (BPF_PROG_RUN), which may be on its way \
+             out: look whether it still schedules this machine (`scx_prorata metrics`), and ask again; \
+             if it does, start it with --verbose, which says why"
+        ),
         _ => Ok(None),
     }
 }
@@ -190,6 +246,37 @@ mod tests {
         for wrong in ["0", "1000001", "-1", "heavy"] {
             assert!(parse_weight(wrong).is_err(), "{wrong}");
         }
+    }
+
+    fn outcomes(results: &[(u32, u32, i32)]) -> Result<String> {
+        let mut outcomes = Outcomes::default();
+        for &(process, thread, result) in results {
+            let call = weight_call { caller_fd: 0, process, thread, weight: 7, result: -result };
+            outcomes.add(&call);
+        }
+        outcomes.answer()
+    }
+
+    #[test]
+    fn a_refusal_stops_nobody_elses_weight() {
+        let all_done = outcomes(&[(1, 1, 0), (2, 2, libc::ESRCH), (3, 3, 0)]);
+        assert_eq!(all_done.expect("all is done"), "1 7\n3 7\nok\n");
+        let (own, other) = ((1, 1, 0), libc::EPERM);
+        let some = outcomes(&[own, (2, 2, other), (2, 3, other), (4, 4, libc::EACCES), (5, 5, 0)]);
+        let some = some.expect("something is done");
+        let lines: Vec<&str> = some.lines().collect();
+        assert_eq!(lines[..2], ["1 7", "5 7"]);
+        assert!(lines[2].starts_with("refused: process 2 is another user's"), "{some}");
+        assert!(lines[3].starts_with("refused: raising a weight (of thread 4, now 7)"), "{some}");
+        assert_eq!(lines[4..], ["3 of 5 threads keep the weights that they had"]);
+    }
+
+    #[test]
+    fn a_refusal_of_all_is_the_verdict() {
+        let refused = outcomes(&[(2, 2, libc::EPERM), (2, 3, libc::EPERM)]).expect_err("refused");
+        assert!(refused.to_string().starts_with("process 2 is another user's"), "{refused}");
+        let silent = outcomes(&[(2, 2, libc::EIO), (3, 3, libc::EIO)]).expect_err("no answer");
+        assert!(silent.to_string().contains("ask again"), "{silent}");
     }
 
     #[test]
