@@ -94,6 +94,7 @@ pub(crate) fn run() -> Result<()> {
             decisions(),
             failures(),
             weights(),
+            contained(),
             attacks(),
             flood(),
             recorded(),
@@ -432,6 +433,28 @@ echo \"weights of 3000 and 1000 received $HEAVY_MS and $LIGHT_MS ms\"
 [ $((HEAVY_MS * 100)) -gt $((LIGHT_MS * 294)) ]
 [ $((HEAVY_MS * 100)) -lt $((LIGHT_MS * 306)) ]
 end INT"
+        .to_string()
+}
+
+/// The loader in a pid namespace of its own, as in a container: numbers are those that it has there.
+fn contained() -> String {
+    "sleep 1000 & OUTSIDE=$!
+unshare -p -f --mount-proc sh -ec '
+    scx_prorata & LOADER=$!
+    until [ -S /run/scx_prorata.sock ]; do kill -0 $LOADER; sleep 0.1; done
+    sleep 1000 & INSIDE=$!
+    sleep 0.5
+    [ $INSIDE -lt $1 ]
+    test \"$(scx_prorata weight get --pid $INSIDE)\" = \"$INSIDE 1024\"
+    scx_prorata weight set --pid $INSIDE 77
+    test \"$(scx_prorata weight get --pid $INSIDE)\" = \"$INSIDE 77\"
+    ! scx_prorata weight get --pid $1
+    kill $INSIDE
+    kill -INT $LOADER
+    wait $LOADER
+' sh $OUTSIDE
+test \"$(cat /sys/kernel/sched_ext/state)\" = disabled
+kill $OUTSIDE"
         .to_string()
 }
 

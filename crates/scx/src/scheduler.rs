@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
-use libbpf_rs::OpenObject;
+use libbpf_rs::{OpenObject, ProgramInput};
 use libbpf_rs::skel::OpenSkel;
 // The macros name their crate and each other.
 use scx_utils::{
@@ -45,7 +45,6 @@ impl<'a> Scheduler<'a> {
         constants.quantum = u64::try_from(options.quantum.as_nanos())?;
         constants.rescue_ns = u64::try_from(options.rescue.as_nanos())?;
         constants.max_tasks = options.max_tasks;
-        constants.loader = i32::try_from(std::process::id())?;
         constants.policy_options = options.policy.options;
         constants.sleepers = options.policy.sleepers.constant();
         constants.recording = options.record.is_some();
@@ -101,6 +100,11 @@ impl<'a> Scheduler<'a> {
                 }
             },
         };
+        if let Err(error) = skel.progs.prorata_meet_loader.test_run(ProgramInput::default()) {
+            log::warn!("waits for its turn as others: the scheduler could not be told of it: {error}");
+        }
+        let known_as = skel.maps.bss_data.as_ref().map_or(0, |variables| variables.loader);
+        log::debug!("the scheduler knows its loader as process {known_as}");
         let link = {
             let _prompt = RealTime::begin()
                 .inspect_err(|error| log::warn!("loads without real-time priority: {error}"));
@@ -149,7 +153,7 @@ impl Loaded for Scheduler<'_> {
         let bytes = unsafe {
             std::slice::from_raw_parts_mut((&raw mut call).cast::<u8>(), size_of_val(&call))
         };
-        let input = libbpf_rs::ProgramInput { context_in: Some(bytes), ..Default::default() };
+        let input = ProgramInput { context_in: Some(bytes), ..Default::default() };
         // What went wrong, if anything did, is in `result`.
         if let Err(error) = self.skel.progs.prorata_weight_call.test_run(input) {
             log::debug!("a weight cannot be set or read: {error}");

@@ -115,6 +115,11 @@ pub(crate) fn answer(
     let &[kind, id, weight] = &words[..] else { bail!("'{}' is no request", line.trim()) };
     let (id, weight): (u32, u32) = (id.parse()?, weight.parse()?);
     ensure!(weight <= 1_000_000 || weight == KEEP, "a weight is at most 1000000");
+    ensure!(
+        process_of_proc() == Some(std::process::id()),
+        "the /proc of scx_prorata's process is that of another pid namespace: mount its own there \
+         (as `unshare --mount-proc` does), or start it in the first (a container: with --pid=host)"
+    );
     let processes = processes(kind, id);
     ensure!(!processes.is_empty(), "there is no process of {kind} {id}");
     let caller_fd = caller.as_raw_fd().cast_unsigned();
@@ -190,6 +195,11 @@ fn outcome(call: &weight_call) -> Result<Option<u32>> {
         ),
         _ => Ok(None),
     }
+}
+
+/// Ourselves, as /proc has us.
+fn process_of_proc() -> Option<u32> {
+    fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()
 }
 
 /// The real user.
@@ -284,6 +294,7 @@ mod tests {
         let this = std::process::id();
         assert!(threads(this).any(|thread| thread == this));
         assert_eq!(threads(this).find_map(process_of), Some(this));
+        assert_eq!(process_of_proc(), Some(this));
         // SAFETY: the call has no arguments and cannot fail.
         let group_id = unsafe { libc::getpgrp() };
         assert_eq!(group(this), u32::try_from(group_id).ok());

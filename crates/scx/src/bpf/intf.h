@@ -208,6 +208,7 @@ struct shared {
 struct weight_call {
 	/* The loader's end of a socket: whoever connected it asks. */
 	u32 caller_fd;
+	/* As the loader's pid namespace numbers them. */
 	u32 process, thread;
 	/* NIL: leave it as it is; 0: that of the nice value again. The result: what it is then. */
 	u32 weight;

@@ -37,6 +37,8 @@ struct {
 
 /* For the loader: where they are in its memory. */
 u64 shared_address, counts_address, events_address, slots_address, tree_address, desks_address;
+/* The process that loaded us, as the first pid namespace numbers it: the loader may be in another. */
+s32 loader;
 /* With how many cpus the policy began. */
 u32 cpus_at_first;
 /* And when this load ended; 0 before. */
@@ -52,8 +54,6 @@ const volatile bool recording;
 const volatile u32 max_tasks = CROWD;
 /* What becomes of tasks that sleep: enum sleepers. */
 const volatile u32 sleepers = SLEEPERS_TURNS;
-/* The process that loaded us. */
-const volatile s32 loader;
 /* Cpus that could be plugged in: a task that is bound to none of them is allowed on so many. */
 const volatile u32 cpus_possible = 1;
 /* When the load before this one ended, if there was one. */

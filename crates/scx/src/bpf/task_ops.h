@@ -12,6 +12,14 @@
 
 UEI_DEFINE(uei);
 
+/* The loader runs this before it attaches us. */
+SEC("syscall")
+int prorata_meet_loader(void *context)
+{
+	loader = bpf_get_current_task_btf()->tgid;
+	return 0;
+}
+
 /* True if a task that there was before us cannot be had. */
 static __always_inline bool refuses(struct task_struct *p, struct scx_init_task_args *args)
 {

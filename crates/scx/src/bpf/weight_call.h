@@ -6,6 +6,10 @@
 #ifndef PRORATA_WEIGHT_CALL_H
 #define PRORATA_WEIGHT_CALL_H
 
+#ifdef __bpf__
+struct task_struct *bpf_task_from_vpid(s32 vpid) __ksym;
+#endif
+
 /* With the lock held. */
 static int choose_weight(const struct task_struct *p, u32 id, u32 chosen, bool may_raise)
 {
@@ -51,14 +55,19 @@ static void set_or_get_weight(struct task_struct *p, struct weight_call *call)
 SEC("syscall")
 int prorata_weight_call(struct weight_call *call)
 {
-	struct task_struct *p = bpf_task_from_pid(call->thread);
+	/* By the loader's numbers: it may be in a pid namespace of its own. */
+	struct task_struct *p = bpf_task_from_vpid(call->thread), *process;
 
 	call->result = -ESRCH;
 	if (!p)
 		return 0;
-	/* Another process may have the number by now. */
-	if ((u32)p->tgid == call->process)
-		set_or_get_weight(p, call);
+	process = bpf_task_from_vpid(call->process);
+	if (process) {
+		/* Another process may have the thread's number by now. */
+		if (p->tgid == process->tgid)
+			set_or_get_weight(p, call);
+		bpf_task_release(process);
+	}
 	bpf_task_release(p);
 	return 0;
 }

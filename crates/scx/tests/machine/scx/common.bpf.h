@@ -198,7 +198,7 @@ void *machine_map(void *map, u64 entries, u64 bytes, u64 key);
 #endif
 #define bpf_task_acquire(p) (p)
 #define bpf_task_release(p) ((void)(p))
-#define bpf_task_from_pid(pid) ((void)(pid), (struct task_struct *)NULL)
+#define bpf_task_from_vpid(pid) ((void)(pid), (struct task_struct *)NULL)
 #define bpf_kptr_xchg(place, value) ({ \
 	__typeof__(*(place)) __old = *(place); \
 	*(place) = (value); \
