@@ -1,6 +1,8 @@
 //! The memory that the BPF program shares with us.
 
 use std::marker::PhantomData;
+use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::{AtomicU64, fence};
 
 use crate::bpf_intf::{
     desk, event, group_change, group_limits_GROUP_CHANGES, group_limits_GROUP_NODES, group_member,
@@ -182,16 +184,37 @@ impl Memory<'_> {
             return (Vec::new(), from);
         }
         let room = u64::from(limits_RECORD_EVENTS);
+        let at = |n: u64| usize::try_from(n % room).expect("the ring is small");
+        // SAFETY: as above; the count is an aligned word of the memory that others change as one.
+        let recorded =
+            unsafe { AtomicU64::from_ptr((&raw const (*self.shared).recorded).cast_mut()) };
         // SAFETY: as above; the index is within the ring.
-        let (recorded, read) = unsafe {
-            let recorded = (&raw const (*self.shared).recorded).read_volatile();
-            let at = |n: u64| usize::try_from(n % room).expect("the ring is small");
-            let oldest = from.max(recorded.saturating_sub(room));
-            let read = (oldest..recorded).map(|n| self.events.add(at(n)).read_volatile());
-            (recorded, read.collect())
-        };
-        (read, recorded)
+        read_ring(
+            from,
+            room,
+            || recorded.load(Acquire),
+            |n| unsafe { self.events.add(at(n)).read_volatile() },
+        )
     }
+}
+
+/// What was written into a ring of so many since `from`, and the number after the last: whoever writes
+/// counts in `written` what is there, and goes on meanwhile. What he has overwritten, or may be about to, is
+/// left out.
+fn read_ring<T>(
+    from: u64,
+    room: u64,
+    written: impl Fn() -> u64,
+    read: impl Fn(u64) -> T,
+) -> (Vec<T>, u64) {
+    let end = written();
+    let oldest = from.max(end.saturating_sub(room));
+    let mut all: Vec<T> = (oldest..end).map(read).collect();
+    // If what was read is of later, so is the count.
+    fence(Acquire);
+    let intact = (written() + 1).saturating_sub(room).clamp(oldest, end.max(oldest));
+    all.drain(..usize::try_from(intact - oldest).expect("rings are small"));
+    (all, end)
 }
 
 /// What cpus have done, where each records its own steps.
@@ -206,18 +229,22 @@ impl Memory<'_> {
     pub(crate) fn steps_since(&self, cpu: usize, from: u64, cpus: u32) -> (Vec<step>, u64) {
         assert!(cpu < limits_MAX_CPUS as usize, "{cpu} is no cpu");
         let room = u64::from(limits_RECORD_EVENTS / cpus.next_power_of_two());
-        // SAFETY: as in `stats`; the ring of each of the cpus, which are numbered by `seat`, is within the
-        // memory for events.
-        unsafe {
+        // SAFETY: as in `stats`; the count is an aligned word that only that cpu changes, as one.
+        let (recorded, seat) = unsafe {
             let desk = self.desks.add(cpu);
-            let recorded = (&raw const (*desk).recorded).read_volatile();
-            let seat = u64::from((&raw const (*desk).cpu.seat).read_volatile() % cpus);
-            let at = |n: u64| usize::try_from(seat * room + n % room).expect("rings are small");
-            let steps = self.events.cast::<step>();
-            let oldest = from.max(recorded.saturating_sub(room));
-            let read = (oldest..recorded).map(|n| steps.add(at(n)).read_volatile());
-            (read.collect(), recorded)
-        }
+            let recorded = AtomicU64::from_ptr((&raw const (*desk).recorded).cast_mut());
+            (recorded, u64::from((&raw const (*desk).cpu.seat).read_volatile() % cpus))
+        };
+        let at = |n: u64| usize::try_from(seat * room + n % room).expect("rings are small");
+        let steps = self.events.cast::<step>();
+        // SAFETY: the ring of each of the cpus, which are numbered by `seat`, is within the memory for
+        // events.
+        read_ring(
+            from,
+            room,
+            || recorded.load(Acquire),
+            |n| unsafe { steps.add(at(n)).read_volatile() },
+        )
     }
 }
 
@@ -239,5 +266,49 @@ fn add_stats(a: prorata_stats, b: prorata_stats) -> prorata_stats {
         far_moves: a.far_moves + b.far_moves,
         crowded_out: a.crowded_out + b.crowded_out,
         longest_wait_ns: a.longest_wait_ns.max(b.longest_wait_ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    const ROOM: u64 = 8;
+
+    /// What a reader gets whose writer has written so many, and writes so many more after each that is read.
+    fn read(from: u64, written: u64, each: u64) -> (Vec<u64>, u64) {
+        let count = Cell::new(written);
+        read_ring(
+            from,
+            ROOM,
+            || count.get(),
+            |n| {
+                // The last that was written in its place, or is being written.
+                let last = n + (count.get() - n) / ROOM * ROOM;
+                count.set(count.get() + each);
+                last
+            },
+        )
+    }
+
+    #[test]
+    fn what_was_written_since_is_read() {
+        assert_eq!(read(3, 7, 0), (vec![3, 4, 5, 6], 7));
+        assert_eq!(read(7, 7, 0), (vec![], 7));
+        assert_eq!(read(0, 0, 0), (vec![], 0));
+    }
+
+    #[test]
+    fn what_is_overwritten_is_left_out() {
+        assert_eq!(read(0, 10, 0), ((3..10).collect(), 10));
+        assert_eq!(read(0, 7, 1), (vec![], 7));
+        assert_eq!(read(2, 7, 1), ((5..7).collect(), 7));
+        for (from, each) in (0..40).flat_map(|from| (0..4).map(move |each| (from, each))) {
+            let (all, end) = read(from, from + 6, each);
+            let oldest = end - all.len() as u64;
+            assert_eq!(all, (oldest..end).collect::<Vec<_>>(), "from {from}, {each} each");
+        }
     }
 }

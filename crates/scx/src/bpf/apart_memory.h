@@ -110,9 +110,10 @@ static __always_inline struct step __arena *step_begin(u32 seat)
 
 static __always_inline void step_end(void)
 {
-	/* The loader must not see the count before the step. */
-	barrier();
-	DESK(this_cpu())->recorded++;
+	u64 __arena *recorded = &DESK(this_cpu())->recorded;
+
+	/* The loader sees neither the count before the step, nor the next step, in its place, before the count. */
+	word_exchange(recorded, *recorded + 1);
 }
 
 /* False for a cpu that has come: the kernel is about to unload us for it, and has its threads run there. */

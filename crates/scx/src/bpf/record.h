@@ -24,9 +24,8 @@ static __always_inline void record(u16 kind, u32 task, u32 cpu, u64 value, u64 e
 	event->task = task;
 	event->cpu = cpu;
 	event->kind = kind;
-	/* The loader must not see the count before the event. */
-	barrier();
-	shared->recorded++;
+	/* The loader sees neither the count before the event, nor the next event, in its place, before the count. */
+	word_exchange(&shared->recorded, shared->recorded + 1);
 }
 
 #endif
