@@ -215,8 +215,8 @@ pub trait Policy {
         0
     }
 
-    /// Whether `task`, which is about to wake, is to be served on for a while when it sleeps and has no use for
-    /// its turns, since others have.
+    /// Whether `task`, which is about to wake, is to be served on for a while when it sleeps and has no use
+    /// for its turns, since others have.
     fn keep(&mut self, _task: TaskId, _kept: bool) {}
 
     /// `task` is about to be charged for `used_ns`. If it uses up a turn of its own then, that goes on for up

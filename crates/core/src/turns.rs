@@ -40,11 +40,12 @@
 //! * Who waits may lose his credit ([`Policy::forfeit`]), and waits for his turn then: in the kernel, where
 //!   many of a cgroup wake at once.
 //! * What lapses may be others' ([`Policy::take_lapsed`]): a turn that a task uses up may be **lengthened**
-//!   by it, once ([`Policy::lengthen`]), and goes on as if it had been interrupted. So a group's turns are its
-//!   own, also those of who naps. They take no longer than if nobody napped.
+//!   by it, once ([`Policy::lengthen`]), and goes on as if it had been interrupted. So a group's turns are
+//!   its own, also those of who naps. They take no longer than if nobody napped.
 //! * Where others use what lapses a task that sleeps may be **kept** in the queue ([`Policy::keep`]) without
-//!   room: it leaves after [some turns](KEPT_TURNS). To such who nap it is as if they never slept, and to the
-//!   policy, which follows the comings and goings of who is a large part of a group late.
+//!   room, and is charged whole turns, whatever the policy: it leaves after [some turns](KEPT_TURNS). To such
+//!   who nap it is as if they never slept, and to the policy, which follows the comings and goings of who is
+//!   a large part of a group late.
 //!
 //! Nobody in particular gains what a sleeper does not use: consumed turns stretch everybody's round
 //! alike. A task that never sleeps never has credit, so among such tasks nothing changes, but for what

@@ -175,9 +175,9 @@ fn bound_tasks_keep_their_shares(program: &std::path::Path, corrected: bool) {
     }
 }
 
-/// A cgroup in which tasks nap keeps its half within 6 quanta of 1000: turns of those are others' of it, or the
-/// ideal is kept to. (Found in 40 seeds: 5.2, median of the worst policy 2.4. gdq with turns that are kept is
-/// off by 46 on 2 cpus.)
+/// A cgroup in which tasks nap keeps its half within 6 quanta of 1000: turns of those are others' of it, or
+/// the ideal is kept to. (Found in 40 seeds: 5.5, median of the worst policy 2.2. gdq with turns that are
+/// kept is off by 46 on 2 cpus.)
 fn cgroups_keep_their_shares(program: &std::path::Path, sleepers: &[usize]) {
     for &sleepers in sleepers {
         for (cpus, seed) in [(1, 1), (1, 2), (2, 1), (2, 2)] {

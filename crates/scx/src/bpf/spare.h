@@ -5,18 +5,18 @@
  *
  * A turn is charged whole, and who naps keeps what there is room for of it. The rest would be everybody's,
  * and the cgroup, whose turn it was, would have less than its weight says. So it is spare there, and whoever
- * of the cgroup uses up a turn next goes on for as long. A cgroup of a hog h and one that naps for most of the
- * time n, quanta of 5 ms:
+ * of the cgroup uses up a turn next goes on for as long. A cgroup of a hog h and one that naps, n, quanta of
+ * 5 ms:
  *
  *   the policy picks n, which sleeps     n has room for 1 ms
  *   n wakes                              4 ms are spare
  *   h's turn is over                     it goes on for 4 ms, if need be interrupted, as any turn
  *
- * Those of a cgroup who use up turns share what is spare by weight, so that nobody in another cgroup waits for
- * longer than if nobody napped. Where nobody of a cgroup does, those in the child of the root share it; else
- * it is everybody's. Who naps where it is shared is kept in the policy's queue for some turns, that it has no
- * use for: the policy would follow late as those who are a large part of a cgroup come and go. The core library
- * does the same for nodes of a tree: crates/core/src/hierarchy/spare.rs.
+ * Those of a cgroup who use up turns share what is spare by weight, so that nobody in another cgroup waits
+ * for longer than if nobody napped. Where nobody of a cgroup does, those in the child of the root share it;
+ * else it is everybody's. Who naps where it is shared is kept in the policy's queue for some turns that it
+ * has no use for: the policy would follow late as those who are a large part of a cgroup come and go. The
+ * core library does the same for nodes of a tree: crates/core/src/hierarchy/spare.rs.
  *
  * Known limits: in the root, and with `--groups off`, it is everybody's.
  */
@@ -47,7 +47,7 @@ static __always_inline u32 spare_node_of(u32 id)
 	return is_child(n) && NODE(n)->spare_tasks ? n : GROUP_ROOT;
 }
 
-/* A task is about to wake: what it had no use for while it slept is known. (Where turns end, stack is short.) */
+/* A task is about to wake: what it had no use for is known. (Where turns end, stack is short.) */
 global_fn u32 settle_spare(u32 id)
 {
 	u32 n = spare_node_of(id);

@@ -51,7 +51,7 @@
 /* What is nearly a whole cpu: so many parts of so many. */
 #define NEARLY_PARTS 3
 #define NEARLY_OF 4
-/* Picks until somebody is found: each gives a quantum to a task that has room for it, or is kept, or is the last. */
+/* Picks until somebody is found: each gives a quantum to a task that has room, or is kept, or is the last. */
 #define TURN_PICKS ((POLICY_CREDIT_QUANTA + 1 + TURN_KEPT_TURNS) * POLICY_TASKS)
 
 #define turns_fn static __attribute__((unused, always_inline)) inline
@@ -731,7 +731,7 @@ turns_fn u64 turns_take_lapsed(u32 id)
 	return lapsed_ns;
 }
 
-/* True if what was last said of a task, which is about to wake, is another than this: it is kept in the queue. */
+/* A task, which is about to wake, is kept in the queue from now on, or not. True if that is new. */
 turns_fn bool turns_keep(u32 id, bool kept)
 {
 	struct turn __arena *turn = TURN(id);
