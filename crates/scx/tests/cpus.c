@@ -6,6 +6,7 @@
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED bind
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED beside
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED within
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED idle
  *   cpus SLEEPERS CPUS TASKS 0 SEED lost
  *
  * Each step is random: some time passes, and a cpu looks for something to run, a task wakes, sleeps, ends, is
@@ -24,6 +25,10 @@
  *
  * With `within` two hogs are in one cgroup and four in another of the same weight, and the other tasks nap in
  * the first, for longer. How far that is off its half in any 1000 quanta is printed, and late runs again.
+ *
+ * With `idle` the same happens on more cpus, which schedule when they are kicked only. Printed is for how
+ * much of the time cpus idled while a task waited that may run there, in thousandths of a cpu.
+ *
  * With `lost` a task wakes, is picked, and never comes; nothing else happens. Printed is after how many
  * milliseconds it runs.
  *
@@ -813,6 +818,10 @@ static struct {
 	struct naps naps;
 	/* Runs of nappers, and those that waited for long. */
 	u64 runs, late;
+	/* Cpus that idle look for something to run whenever something happens. */
+	bool looks;
+	/* For how long cpus idled beside somebody who waits. */
+	u64 idle_ns;
 } scene;
 
 static void put_into(struct machine_task *task, u32 node)
@@ -848,6 +857,30 @@ static void nap(struct machine_task *napper)
 	scene.late += napper->waited_ns > quantum / LATE_PART;
 }
 
+static bool somebody_waits_for(u32 cpu)
+{
+	u32 i;
+
+	for (i = 0; i < machine.tasks; i++) {
+		if (machine.task[i].place == IN_CUSTODY && may_run(&machine.task[i], cpu))
+			return true;
+	}
+	return false;
+}
+
+static void move_on(u64 now_ns)
+{
+	u32 cpu;
+
+	if (now_ns <= machine.now_ns)
+		return;
+	for (cpu = 0; cpu < machine.cpus; cpu++) {
+		if (!machine.current[cpu] && somebody_waits_for(cpu))
+			scene.idle_ns += now_ns - machine.now_ns;
+	}
+	machine.now_ns = now_ns;
+}
+
 /* What happens next before a time: a slice ends, or a napper wakes or sleeps. False if nothing does. */
 static bool happens_before(u64 end_ns)
 {
@@ -873,8 +906,7 @@ static bool happens_before(u64 end_ns)
 			napper = task;
 		}
 	}
-	if (end_ns > machine.now_ns)
-		machine.now_ns = end_ns;
+	move_on(end_ns);
 	if (napper && napper->place == CURRENT)
 		nap(napper);
 	if (napper)
@@ -892,7 +924,7 @@ static void pass_quanta(u64 quanta)
 
 	while (happens_before(end_ns)) {
 		for (cpu = 0; cpu < machine.cpus; cpu++) {
-			if (!machine.current[cpu])
+			if (scene.looks && !machine.current[cpu])
 				schedule(cpu, false);
 		}
 	}
@@ -928,9 +960,8 @@ static void look_at_nappers(void)
 	}
 }
 
-static void look_at_bound_hogs(u64 quanta)
+static void begin_scene(void)
 {
-	u64 furthest = 0, look, error;
 	u32 i;
 
 	machine.lasts = true;
@@ -942,6 +973,22 @@ static void look_at_bound_hogs(u64 quanta)
 		begin_with_nice(&machine.task[i], 0);
 	follow_kicks();
 	pass_quanta(BEGUN_QUANTA);
+}
+
+static void look_at_idle_cpus(u64 quanta)
+{
+	begin_scene();
+	scene.idle_ns = 0;
+	pass_quanta(quanta);
+	printf("%" PRIu64 "\n", scene.idle_ns * 1000 / (quanta * quantum));
+}
+
+static void look_at_bound_hogs(u64 quanta)
+{
+	u64 furthest = 0, look, error;
+
+	scene.looks = true;
+	begin_scene();
 	furthest_hog();
 	for (look = 0; look < quanta / SPAN_QUANTA; look++) {
 		pass_quanta(SPAN_QUANTA);
@@ -968,6 +1015,7 @@ static void begin_cgroups(void)
 	u32 with_nappers = add_cgroup(GROUP_ROOT, WEIGHT_OF_NICE_0, 1);
 	u32 alone = add_cgroup(GROUP_ROOT, WEIGHT_OF_NICE_0, 2), i;
 
+	scene.looks = true;
 	scene.hogs = HOGS_WITH_NAPPERS + HOGS_ALONE;
 	for (i = 0; i < machine.tasks; i++) {
 		put_into(&machine.task[i], is_alone(i) ? alone : with_nappers);
@@ -1135,6 +1183,8 @@ int main(int count, char **arguments)
 			look_at_cgroup(steps);
 		else if (!strcmp(arguments[6], "lost"))
 			look_at_lost();
+		else if (!strcmp(arguments[6], "idle"))
+			look_at_idle_cpus(steps);
 		else
 			look_at_bound_hogs(steps);
 		return 0;

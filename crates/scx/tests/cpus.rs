@@ -189,6 +189,15 @@ fn cgroups_keep_their_shares(program: &std::path::Path, sleepers: &[usize]) {
     }
 }
 
+/// A tenth of one of eight cpus idles at most while somebody waits who may run there, though the policy keeps
+/// tasks for other cpus. (.16 to .38 if who idles takes nobody's seat.)
+fn cpus_do_not_idle_beside_who_waits(program: &std::path::Path) {
+    for (sleepers, seed) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
+        let [idle] = found(program, [sleepers, 8, 20, 1000, seed], "idle");
+        assert!(idle <= 100, "sleepers {sleepers}, seed {seed}: {idle} thousandths of a cpu");
+    }
+}
+
 /// One that was picked and did not come is found by the cpu that picked it, where nothing else happens.
 fn lost_tasks_are_found(program: &std::path::Path) {
     for sleepers in 0..3 {
@@ -200,6 +209,7 @@ fn lost_tasks_are_found(program: &std::path::Path) {
 fn holds(policy: &str, core: &str) {
     let program = compile(policy);
     lost_tasks_are_found(&program);
+    cpus_do_not_idle_beside_who_waits(&program);
     hogs_keep_their_weights(&program, if policy == "vtrr" { &[2] } else { &[1, 2] });
     bound_tasks_keep_their_shares(&program, ["gdq", "vtrr"].contains(&policy));
     cgroups_keep_their_shares(&program, if policy == "gdq" { &[2] } else { &[1, 2] });

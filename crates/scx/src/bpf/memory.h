@@ -94,6 +94,8 @@ enum news {
 		u16 away_on; \
 		/* The cpu where it went to sleep last. */ \
 		u16 slept_on; \
+		/* The seat in which the policy gave it a turn last. */ \
+		u16 seat; \
 		u8 state; \
 		/* Whose cpus are to run the turns that it was paid, while it waits for that. */ \
 		u8 domain; \

@@ -19,7 +19,9 @@
  *
  * Seats. Policies keep a task for the cpu that ran it until that asks again, and a cpu that runs paid
  * turns does not ask. So what the policy takes for a cpu is a seat: when a cpu picks a task that it must
- * not run, it exchanges seats with a cpu that may, unless that one runs what its own seat has.
+ * not run, it exchanges seats with a cpu that may, unless that one runs what its own seat has. And one for
+ * which the policy has nobody, though somebody waits, takes the seat that he had from a cpu that does not ask
+ * (queue.h).
  *
  * Idlers. Where a cpu is left idle since nobody may use it, the policy would share out too many. A task
  * of our own, heavier than any other, stands for it: whoever picks it leaves his seat to that cpu, and

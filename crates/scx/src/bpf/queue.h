@@ -308,6 +308,7 @@ global_fn u32 pick(u32 cpu, u32 debtors_too)
 		return ELSEWHERE;
 	}
 	slot = &slots[id];
+	slot->seat = seat;
 	ledger_grant(slot, turns_run_ns(id));
 	if (slot->state == TASK_WAITING && slot->owed_ns <= 0 && !debtors_too) {
 		overdraw(slot, id, cpu);
@@ -341,6 +342,7 @@ static __always_inline void pick_woken(u32 cpu, u32 id)
 	turns_pick_ready(seat);
 	record(EVENT_PICK, id, seat, 0, 0);
 	shared->stats.picks++;
+	slots[id].seat = seat;
 	ledger_grant(&slots[id], turns_run_ns(id));
 	start(&slots[id], id, cpu);
 }
@@ -506,18 +508,53 @@ static __always_inline u32 find_idle(u32 home, u32 mask)
 	return shared->idle_cpus ? find_among_idle(home, mask) : NIL;
 }
 
+/* Who has waited longest of those whom the policy may pick, of the first WAITERS; NIL if there is none. */
+#define WAITERS 16
+
+static __always_inline u32 first_to_pick(void)
+{
+	u32 id = shared->oldest, i;
+
+	bpf_for(i, 0, WAITERS) {
+		if (id == NIL || !slots[id].aside)
+			break;
+		id = slots[id].newer;
+	}
+	return id == NIL || slots[id].aside ? NIL : id;
+}
+
+/*
+ * An idle cpu, for which the policy has just had nobody, since it keeps who waits for another seat, takes
+ * that seat from a cpu which does not ask: it idles too, or runs turns that were paid. `cpu` if it is to ask
+ * again; NIL if it is not. It would be NIL the next time, too: then it has that seat.
+ */
+global_fn u32 take_seat_of_waiter(u32 cpu)
+{
+	u32 id = first_to_pick(), other;
+
+	if (id == NIL || !bound_belongs(slots[id].bound.mask, cpu))
+		return NIL;
+	other = cpu_at(slots[id].seat);
+	if (other == cpu || !is_at_rest(other))
+		return NIL;
+	/* One that was woken is about to ask. */
+	if (shared->cpu[other & (MAX_CPUS - 1)].task == NIL && !is_idle(other))
+		return NIL;
+	exchange_seats(cpu, other);
+	return cpu;
+}
+
 /*
  * A cpu, idle until now, that somebody who waits may want: that of an idle core which has just been given a
- * task of `home`, if there is one; NIL if nobody waits, or none is. Nor is one if `home`, which has decided,
- * idles itself: the policy has just had nobody for it, since it keeps who waits for another cpu, whose next
- * decision rouses it. It would ask again and again until then.
+ * task of `home`, if there is one; NIL if nobody waits, or none is. If `home`, which has decided, idles
+ * itself, it is that or none: it would find itself, and ask again and again.
  */
 static __always_inline u32 rouse(u32 home)
 {
 	u32 cpu = smt ? shared->left_for[home & (MAX_CPUS - 1)] - 1 : NIL;
 
-	if (cpu == NIL && shared->waiting && !is_idle(home))
-		cpu = find_idle(home, 0);
+	if (cpu == NIL && shared->waiting)
+		cpu = is_idle(home) ? take_seat_of_waiter(home) : find_idle(home, 0);
 	if (cpu == NIL || (BOUND->competing && !bound_waits_for(cpu)))
 		return NIL;
 	set_idle(cpu, false);
