@@ -111,6 +111,7 @@ pub(crate) fn run() -> Result<()> {
             let more = [
                 sleepers(),
                 groups(),
+                naps(),
                 bursts(),
                 watch(),
                 explained(),
@@ -218,6 +219,23 @@ fn groups() -> String {
          --case '100{{300x2' --case '200x3' --under scx_prorata
 xtask guest groups --seconds 1 --case '200x3' --under 'scx_prorata --record /tmp/recording'
 prorata verify /tmp/recording"
+    )
+}
+
+/// A cgroup keeps its share while some of its tasks nap, with turns that are kept and with corrected ones;
+/// the policy decides as the core's, which lets no turn go on for longer than others had no use for theirs.
+fn naps() -> String {
+    format!(
+        "xtask guest groups --seconds 4 --error {GROUP_ERROR} --case '100x2 and' \
+         --under scx_prorata --under 'scx_prorata --policy wfq' --under 'scx_prorata --policy gdq'
+xtask guest groups --seconds 2 --case '100x2 and' --under 'scx_prorata --record /tmp/recording'
+prorata verify /tmp/recording
+grep -q ' lengthen ' /tmp/recording
+grep -q ' keep ' /tmp/recording
+xtask guest groups --seconds 2 --case '100x2 and' \
+    --under 'scx_prorata --policy gdq --record /tmp/recording'
+prorata verify /tmp/recording
+grep -q ' pass' /tmp/recording"
     )
 }
 
