@@ -103,7 +103,8 @@
 //!   of the queue.
 //! * `charge`, a run on a turn: INTERRUPTED if the cpu was asked to stop, or the turn was lengthened and the
 //!   task used the run up, at least [`LEAST_PART`] of the turn is left, and the policy counts turns
-//!   ([`Payment::whole`]). Else the policy is charged: a whole quantum, or what was used.
+//!   ([`Payment::whole`]) or it was lengthened. Else the policy is charged: a whole quantum, or what was
+//!   used.
 //! * `block`: an INTERRUPTED task's turn ends; a task whose credit has no room leaves the queue.
 //! * `interrupt`: while more tasks are READY than cpus were asked to stop: the cpu on a turn whose
 //!   task has the least weight, unless that task is worth nearly a whole cpu.
@@ -128,10 +129,10 @@
 //! much turns of it were lengthened others' L is less; it counts for it as being charged.)
 //!
 //! 1. *Service against payments*: S = A − C − L + B + U at every instant, and L = 0 under a policy that
-//!    goes by virtual time. Each event keeps the equation: a run on credit moves its length from C to
-//!    S; a turn moves what it uses to B and S; its end moves B to A, and the rest of a whole quantum
-//!    to A and C; a consumed turn adds as much to A as to C, but for what would pass K, which
-//!    goes to L, or under virtual time is not charged. So over any time a task receives at most
+//!    goes by virtual time, but for who is kept. Each event keeps the equation: a run on credit moves its
+//!    length from C to S; a turn moves what it uses to B and S; its end moves B to A, and the rest of a
+//!    whole quantum to A and C; a consumed turn adds as much to A as to C, but for what would pass K,
+//!    which goes to L, or under virtual time is not charged. So over any time a task receives at most
 //!    what it is charged for then, plus K + q: *nobody gains by sleeping*. U grows only while the ideal,
 //!    by the weights of those who are awake, gives the task a whole cpu, more than which nobody can use.
 //!    With credit in advance S = A − C − L + B + U + G, G being what the task was given less what was
@@ -139,9 +140,9 @@
 //!    what each might be ahead without: *nobody gains by coming and going*, but for what the caller gave
 //!    and had not taken before, of which it alone knows.
 //! 2. *Nothing lapses that was needed*: something lapses only when C = K, and no turn comes unless C was
-//!    at most K − q, or below K. The task can use what it has then at once, and an ideal that
-//!    gives nothing for sleeping does not give it more. So S is behind by at most what A is behind over
-//!    the time since C had no room last.
+//!    at most K − q, or below K, or the task is kept. The task can use what it has then at once, and an
+//!    ideal that gives nothing for sleeping does not give it more. So S is behind by at most what A is
+//!    behind over the time since C had no room last.
 //! 3. *A job's lateness*, on one cpu: a job not longer than its task's credit c waits for each other
 //!    task that is awake with credit at most a quarter of a quantum each time that it runs itself,
 //!    so ⌈4c/q⌉ times, and not at all if there is no such task. On several cpus it waits besides for a
@@ -190,7 +191,8 @@ pub struct Payment {
 
 impl Payment {
     /// For policies that go by virtual time: a task is charged for what it uses, and gets its
-    /// credit from consumed turns alone, which are charged for as far as they add to it.
+    /// credit from consumed turns alone, which are charged for as far as they add to it (whole, if it is
+    /// [kept](Policy::keep)).
     pub const USE: Payment = Payment { whole: false, cap_quanta: 2 };
 
     /// For policies that count turns: a turn is a quantum. On one cpu a task asks for its next turn when

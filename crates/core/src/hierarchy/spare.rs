@@ -22,8 +22,8 @@ const FEW: u32 = 16;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Pool {
-    /// How much there was, all in all, for each unit of weight; wraps.
-    per_weight: u64,
+    /// How much there was, all in all, for each unit of weight.
+    per_weight: u128,
     /// The tasks that share it, and their weight.
     tasks: u32,
     weight: u64,
@@ -35,7 +35,7 @@ struct Part {
     /// 0 if it does not share.
     weight: u32,
     /// Its node and the child of the root, if that is another one; `per_weight` of each then.
-    pools: [Option<(Place, u64)>; 2],
+    pools: [Option<(Place, u128)>; 2],
 }
 
 /// What nodes have to spare, by the index of their place, and who shares it, by task.
@@ -48,7 +48,8 @@ pub(super) struct Spares {
 
 impl Spares {
     pub(super) fn new(quantum_ns: Nanos) -> Spares {
-        Spares { pools: Vec::new(), parts: Vec::new(), most_ns: MOST_QUANTA * quantum_ns }
+        let most_ns = quantum_ns.saturating_mul(MOST_QUANTA);
+        Spares { pools: Vec::new(), parts: Vec::new(), most_ns }
     }
 
     /// There are so many tasks.
@@ -73,8 +74,8 @@ impl Spares {
     pub(super) fn leave(&mut self, tree: &Hierarchy, leaf: Place, ns: Nanos) {
         if let Some(place) = self.pool_of(tree, leaf) {
             let pool = &mut self.pools[place.index()];
-            let more = (ns.min(self.most_ns) << FRACTION) / pool.weight;
-            pool.per_weight = pool.per_weight.wrapping_add(more);
+            pool.per_weight +=
+                (u128::from(ns.min(self.most_ns)) << FRACTION) / u128::from(pool.weight);
         }
     }
 
@@ -88,11 +89,12 @@ impl Spares {
     /// What `task` may have.
     pub(super) fn offered_ns(&self, task: TaskId) -> Nanos {
         let Part { weight, pools } = self.parts[task.index()];
-        let part = |(place, seen): (Place, u64)| {
-            let more = self.pools[place.index()].per_weight.wrapping_sub(seen);
-            more.saturating_mul(u64::from(weight)) >> FRACTION
+        let part = |(place, seen): (Place, u128)| {
+            let more = self.pools[place.index()].per_weight - seen;
+            (more * u128::from(weight)) >> FRACTION
         };
-        pools.into_iter().flatten().map(part).sum::<Nanos>().min(self.most_ns)
+        let all = pools.into_iter().flatten().map(part).sum::<u128>();
+        Nanos::try_from(all).unwrap_or(Nanos::MAX).min(self.most_ns)
     }
 
     /// `task`, which is at `leaf` and counts for `weight`, has used up a turn: it shares from now on, and has
