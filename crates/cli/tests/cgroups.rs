@@ -40,10 +40,28 @@ fn task(name: &str, cgroup: &str, rest: &str) -> String {
 }
 
 fn machine(cpus: u32) -> String {
+    machine_with("staggered", cpus)
+}
+
+fn machine_with(quanta: &str, cpus: u32) -> String {
     format!(
-        "duration = '10s'\nmachine = {{ cpus = {cpus}, quanta = 'staggered', quantum = '5ms' }}\n"
+        "duration = '10s'\nmachine = {{ cpus = {cpus}, quanta = '{quanta}', quantum = '5ms' }}\n"
     )
 }
+
+/// In a cgroup, so many hogs and four tasks that nap; in another of the same weight, four hogs.
+fn nappers_among(hogs: u32) -> String {
+    [
+        cgroup("a", ""),
+        cgroup("b", ""),
+        task("hog", "a", &format!("count = {hogs}")),
+        task("nap", "a", NAPS),
+        task("other", "b", "count = 4"),
+    ]
+    .concat()
+}
+
+const NAPS: &str = "count = 4\nphases = [{ run = '1ms' }, { sleep = '20ms' }]";
 
 const POLICIES: [&str; 3] = ["gr3", "mfq", "dfs-fa"];
 
@@ -52,16 +70,9 @@ const POLICIES: [&str; 3] = ["gr3", "mfq", "dfs-fa"];
 #[test]
 fn a_cgroup_keeps_its_share_while_some_of_its_tasks_nap() {
     for cpus in [1, 2] {
-        let scene = [
-            machine(cpus),
-            cgroup("a", ""),
-            cgroup("b", ""),
-            task("hog", "a", ""),
-            task("nap", "a", "count = 4\nphases = [{ run = '1ms' }, { sleep = '20ms' }]"),
-            task("other", "b", "count = 4"),
-        ];
+        let scene = machine(cpus) + &nappers_among(1);
         for policy in POLICIES {
-            let outcome = simulate(policy, &scene.concat());
+            let outcome = simulate(policy, &scene);
             for node in outcome["cgroups"].as_array().expect("a list") {
                 let error = |key: &str| node[key].as_f64().expect(key);
                 let (behind, ahead) = (error("error_min"), error("error_max"));
@@ -79,19 +90,9 @@ fn a_cgroup_keeps_its_share_while_some_of_its_tasks_nap() {
 #[test]
 fn turns_of_who_naps_are_the_cgroups() {
     for cpus in [1, 2] {
-        let machine = format!(
-            "duration = '10s'\nmachine = {{ cpus = {cpus}, quanta = 'asynchronous', quantum = '5ms' }}\n"
-        );
-        let scene = [
-            machine,
-            cgroup("a", ""),
-            cgroup("b", ""),
-            task("hog", "a", "count = 2"),
-            task("nap", "a", "count = 4\nphases = [{ run = '1ms' }, { sleep = '20ms' }]"),
-            task("other", "b", "count = 4"),
-        ];
+        let scene = machine_with("asynchronous", cpus) + &nappers_among(2);
         for policy in POLICIES {
-            let outcome = simulate(&format!("{policy}:sleepers=turns"), &scene.concat());
+            let outcome = simulate(&format!("{policy}:sleepers=turns"), &scene);
             for name in ["a", "b"] {
                 let (received, due) = share(&outcome, "cgroups", name);
                 let case = format!("{policy}, {cpus} cpus: {name} received {received} of {due}");
@@ -105,13 +106,13 @@ fn turns_of_who_naps_are_the_cgroups() {
 #[test]
 fn turns_of_who_naps_are_those_of_the_cgroup_above() {
     let scene = [
-        machine(2).replace("staggered", "asynchronous"),
+        machine_with("asynchronous", 2),
         cgroup("a", ""),
         cgroup("nappers", "parent = 'a'"),
         cgroup("hogs", "parent = 'a'"),
         cgroup("b", ""),
         task("hog", "hogs", "count = 2"),
-        task("nap", "nappers", "count = 4\nphases = [{ run = '1ms' }, { sleep = '20ms' }]"),
+        task("nap", "nappers", NAPS),
         task("other", "b", "count = 4"),
     ];
     let outcome = simulate("gr3:sleepers=turns", &scene.concat());

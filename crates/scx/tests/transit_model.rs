@@ -373,7 +373,8 @@ impl State {
         }
     }
 
-    /// Wakes an idle cpu, if somebody waits, and the one that has decided does not idle itself.
+    /// Wakes an idle cpu, if somebody waits, and the one that has decided does not idle itself. (That might
+    /// ask again, in another seat; seats are not modelled.)
     fn rouse(&mut self, home: Cpu, last: bool) {
         if self.waiting().next().is_some() && !self.cpus[home].idle {
             let other = self.find_idle(home, false, last);

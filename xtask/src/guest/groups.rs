@@ -217,7 +217,7 @@ pub(super) struct Tree {
     /// Beside hogs, of whom each in the same cgroup is due less by as much as they use.
     nappers: Hogs,
     /// By napper.
-    nappers_places: Vec<Place>,
+    napper_places: Vec<Place>,
     storm: Option<Child>,
     sway: Option<Sway>,
 }
@@ -264,7 +264,7 @@ impl Tree {
             places: Vec::new(),
             hogs,
             nappers: Hogs::napping(case.groups.iter().map(nappers_of).sum())?,
-            nappers_places: Vec::new(),
+            napper_places: Vec::new(),
             storm: None,
             sway: None,
         };
@@ -300,9 +300,9 @@ impl Tree {
                 self.places.push(place);
             }
             for _ in 0..group.nappers {
-                let pid = self.nappers.pids()[self.nappers_places.len()];
+                let pid = self.nappers.pids()[self.napper_places.len()];
                 fs::write(self.nodes[node].path.join("cgroup.procs"), pid.to_string())?;
-                self.nappers_places.push(self.nodes[node].place);
+                self.napper_places.push(self.nodes[node].place);
             }
             if !group.below.is_empty() {
                 self.add(group.below, self.nodes[node].path.clone(), self.nodes[node].place)?;
@@ -431,7 +431,7 @@ impl Span {
                 .places
                 .iter()
                 .map(above)
-                .chain(tree.nappers_places.iter().map(from))
+                .chain(tree.napper_places.iter().map(from))
                 .collect(),
             groups: tree.nodes.len(),
         })

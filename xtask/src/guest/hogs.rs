@@ -16,9 +16,7 @@ const NAP: Duration = Duration::from_millis(20);
 
 /// Waits for the end of the input, then computes until it is killed.
 pub(crate) fn hog() -> ! {
-    let mut nothing = Vec::new();
-    // Whatever ends the input is the signal to start.
-    let _ = std::io::stdin().read_to_end(&mut nothing);
+    await_start();
     let mut turns = 0u64;
     loop {
         turns = std::hint::black_box(turns.wrapping_add(1));
@@ -27,13 +25,17 @@ pub(crate) fn hog() -> ! {
 
 /// Waits for the end of the input, then runs for [`NAP_AFTER_US`] and sleeps for [`NAP`] until it is killed.
 pub(crate) fn napper() -> ! {
-    let mut nothing = Vec::new();
-    let _ = std::io::stdin().read_to_end(&mut nothing);
+    await_start();
     loop {
         let until_us = system::thread_us() + NAP_AFTER_US;
         while system::thread_us() < until_us {}
         thread::sleep(NAP);
     }
+}
+
+/// Whatever ends the input is the signal to start.
+fn await_start() {
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
 /// Hogs that wait to be started together; killed when dropped.

@@ -53,12 +53,7 @@ enum Format {
 impl Args {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let specs = match &self.policies {
-            Some(list) => {
-                let specs = split(list)?;
-                let checked = specs.iter().try_for_each(|spec| policy::check(spec));
-                checked.with_context(|| format!("--policies {list}"))?;
-                specs
-            }
+            Some(list) => named(list)?,
             None => REGISTRY.iter().map(|entry| entry.name.to_string()).collect(),
         };
         if let Some(seeds) = self.seeds {
@@ -132,9 +127,17 @@ fn is_shown(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(BuildError::OneCpuOnly(_)))
 }
 
+/// The policies that `--policies` names, each once, with options that mean something.
+pub(super) fn named(list: &str) -> anyhow::Result<Vec<String>> {
+    let specs = split(list)?;
+    let checked = specs.iter().try_for_each(|spec| policy::check(spec));
+    checked.with_context(|| format!("--policies {list}"))?;
+    Ok(specs)
+}
+
 /// The policies in `list`, each once. A comma may also stand between options: what has no name goes to
 /// the policy before it.
-pub(super) fn split(list: &str) -> anyhow::Result<Vec<String>> {
+fn split(list: &str) -> anyhow::Result<Vec<String>> {
     let mut specs: Vec<String> = Vec::new();
     for piece in list.split(',').filter(|piece| !piece.is_empty()) {
         match specs.last_mut() {

@@ -7,8 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail, ensure};
 use prorata_sim::figures::{self, Figure, REGISTRY, Report, Request, Row};
 
-use super::compare::split;
-use super::policy;
+use super::compare::named;
 use super::progress::{Bar, cpus};
 
 /// Compute and draw the papers' figures, beside what the papers print.
@@ -67,12 +66,7 @@ impl Args {
         ensure!(self.sets != Some(0), "--sets 0 leaves nothing to measure: give 1 or more");
         ensure!(self.jobs != Some(0), "--jobs 0 leaves nobody to compute: give 1 or more");
         let policies = match &self.policies {
-            Some(list) => {
-                let specs = split(list)?;
-                let checked = specs.iter().try_for_each(|spec| policy::check(spec));
-                checked.with_context(|| format!("--policies {list}"))?;
-                specs
-            }
+            Some(list) => named(list)?,
             None => vec![],
         };
         for figure in self.chosen()? {

@@ -46,10 +46,10 @@
 //! A hog and four that run for 1 ms and sleep for 20 ms, beside four hogs in a node of the same weight, keep
 //! their half within 3 quanta at any time (`crates/cli/tests/cgroups.rs`).
 //!
-//! With [turns that are kept](crate::Turns) too, within 13 quanta, though who naps has turns for which he has
-//! no use: others of the node have them ([`Policy::lengthen`], `spare.rs`). Before, the node had .31 to .51
-//! of one cpu, by policy. Two such hogs on 4 cpus are 268 quanta ahead in 10 s under gdq, 10 behind under
-//! gr3, dfs-fa and mfq; one such hog, worth a whole cpu, 23 to 47 behind.
+//! With [turns that are kept](crate::Turns) too, within 13 quanta (gdq 23), though who naps has turns for
+//! which he has no use: others of the node have them ([`Policy::lengthen`], `spare.rs`). Before, the node had
+//! .31 to .51 of one cpu, by policy. With two such hogs on 4 cpus it is 268 quanta ahead in 10 s under gdq,
+//! 10 behind under gr3, dfs-fa and mfq; with one, worth a whole cpu, 23 to 47 behind.
 //!
 //! # Accuracy
 //!
