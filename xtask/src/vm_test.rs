@@ -54,8 +54,8 @@ const ICOUNT: u32 = 2;
 /// Hogs on two sockets change sockets so often in a second. Found: 1.7 times, and 20 where nobody looks at
 /// caches.
 const FAR_MOVES: u32 = 5;
-/// And are so far from their shares after a second, in per mille, of which a quantum is 25.
-const FAR_ERROR: u32 = 60;
+/// And are so far from their shares after two seconds, in per mille, of which a quantum is 12.5.
+const FAR_ERROR: u32 = 45;
 
 /// Attempts of each attack that is a race; `cargo xtask vm -- xtask guest attack` makes as many as one
 /// likes.
@@ -324,7 +324,7 @@ grep -q ' paid ' /tmp/recording"
 /// policy decides as the core's, which knows of neither.
 fn sockets() -> String {
     format!(
-        "xtask guest topology --whole-cores --hogs 40 --seconds 1 --share-error {FAR_ERROR} \
+        "xtask guest topology --whole-cores --hogs 40 --seconds 2 --share-error {FAR_ERROR} \
          --far {FAR_MOVES} --under 'scx_prorata --record /tmp/recording'
 prorata verify /tmp/recording
 grep -q ' paid ' /tmp/recording"

@@ -97,8 +97,6 @@ static void change(char verb, u32 first, u32 second, u32 third)
 	switch (verb) {
 	case 'i':
 		group_init(first);
-		TREE->grown = true;
-		TREE->scale = GROUP_SCALE;
 		want((1u << first) - 1);
 		bound_init();
 		break;

@@ -177,8 +177,6 @@ static void change(char verb, u32 first, u32 second, u32 third)
 	switch (verb) {
 	case 'i':
 		group_init(first);
-		TREE->grown = true;
-		TREE->scale = GROUP_SCALE;
 		break;
 	case 'n': add_node(first, second, third); break;
 	case 'k': group_set_cpus(first); break;

@@ -117,7 +117,7 @@ static __always_inline void tell(u32 id)
 /* A task is runnable in the tree. */
 static __always_inline void begin_competing(u32 id)
 {
-	if (tree->grown && !MEMBER(id)->at) {
+	if (!MEMBER(id)->at) {
 		MEMBER(id)->fixed = bound_fixed(&slots[id].bound);
 		group_join(id);
 	}
@@ -127,29 +127,9 @@ static __always_inline void begin_competing(u32 id)
 /* One that sleeps is given a number for its mask when it wakes (slots.h). */
 static __always_inline void end_competing(u32 id)
 {
-	if (tree->grown)
-		group_part(id);
+	group_part(id);
 	bound_compete(&slots[id].bound, false);
 	bound_forgo_mask(&slots[id].bound);
-}
-
-/*
- * The first cgroup, or task that may not run everywhere: runnable tasks are counted from now on, and
- * weights become finer. All are to be told.
- */
-static __always_inline void group_grow(void)
-{
-	u32 id;
-
-	tree->grown = true;
-	tree->scale = GROUP_SCALE;
-	bpf_for(id, 0, MAX_TASKS) {
-		if (slots[id].state > TASK_BLOCKED ||
-		    (slots[id].state == TASK_BLOCKED && slots[id].known && turns_is_queued(id))) {
-			begin_competing(id);
-			makes_coarser(id);
-		}
-	}
 }
 
 /* Everybody who is runnable, at once: others are told when they wake. */
@@ -164,8 +144,6 @@ static __always_inline void group_wake(u32 id)
 {
 	if (!turns_is_to_queue(id))
 		return;
-	if (slots[id].bound.mask && !tree->grown)
-		tell_everybody();
 	begin_competing(id);
 	if (makes_coarser(id))
 		tell_everybody();
@@ -243,7 +221,7 @@ static __always_inline void group_patrol(void)
 	u32 i;
 
 	fill_cpus();
-	if (tree->grown && turns_may_pass()) {
+	if (turns_may_pass()) {
 		record(EVENT_PASS, NIL, 0, 0, 0);
 		turns_pass();
 	}

@@ -31,8 +31,6 @@ static __always_inline u32 add_cgroup(u32 parent, u32 weight, u64 number)
 
 	if (!lock())
 		return parent;
-	if (!tree->grown)
-		shared->news_of_all = true;
 	node = group_add_node(parent, weight, number);
 	if (node == NIL)
 		node = parent;

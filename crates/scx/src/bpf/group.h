@@ -408,7 +408,7 @@ policy_fn u32 group_weight(u32 task, u32 told)
 	u32 digits = GROUP_FRACTION - TREE->scale;
 	u64 counts, least;
 
-	if (!TREE->grown || member->parent == GROUP_ROOT || !member->parts)
+	if (member->parent == GROUP_ROOT || !member->parts)
 		return as_weight((u64)member->weight << TREE->scale);
 	/* Nobody competes while there is a cpu for each. */
 	if (TREE->runnable <= TREE->cpus)
@@ -430,8 +430,7 @@ static __always_inline u32 group_newborn_weight(u32 task)
 	struct group_member __arena *member = MEMBER(task);
 	u32 digits = GROUP_FRACTION - TREE->scale;
 
-	if (!TREE->grown || member->parent == GROUP_ROOT || member->parts ||
-	    !NODE(member->parent)->competing)
+	if (member->parent == GROUP_ROOT || member->parts || !NODE(member->parent)->competing)
 		return group_weight(task, 0);
 	refresh_shares(member->parent);
 	return as_weight((counts_for(member->weight, NODE(member->parent)->per_weight) +
@@ -444,7 +443,7 @@ policy_fn u32 group_plain_weight(u32 task)
 	struct group_member __arena *member = MEMBER(task);
 	u32 digits = GROUP_FRACTION - TREE->scale;
 
-	if (!TREE->grown || member->parent == GROUP_ROOT || !member->parts)
+	if (member->parent == GROUP_ROOT || !member->parts)
 		return as_weight((u64)member->weight << TREE->scale);
 	refresh_shares(member->parent);
 	return as_weight((member->weight * NODE(member->parent)->plain + (1ULL << digits >> 1)) >> digits);
@@ -455,6 +454,7 @@ policy_fn u32 group_plain_weight(u32 task)
 static __always_inline void group_init(u32 cpus)
 {
 	TREE->cpus = cpus;
+	TREE->scale = GROUP_SCALE;
 	TREE->changes = 1;
 	TREE->free_node = NIL;
 	TREE->unused = 1;
@@ -473,7 +473,7 @@ policy_fn u32 group_join(u32 task)
 {
 	struct group_member __arena *member = MEMBER(task);
 
-	if (!TREE->grown || member->at || member->parent == NIL)
+	if (member->at || member->parent == NIL)
 		return 0;
 	TREE->list[TREE->runnable & (POLICY_TASKS - 1)] = task;
 	member->at = ++TREE->runnable;
@@ -611,8 +611,7 @@ static __always_inline void group_set_node_weight(u32 n, u32 weight)
 static __always_inline void group_set_weight(u32 task, u32 weight)
 {
 	set_member_weight(task, weight);
-	if (TREE->grown)
-		tree_changed();
+	tree_changed();
 }
 
 /* A task, in whatever state, is in this node from now on; nowhere if that is NIL. */

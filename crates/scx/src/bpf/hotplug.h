@@ -107,7 +107,7 @@ static __always_inline void settle_again(struct slot __arena *slot, u32 id)
 			slot->confined = true;
 	}
 	begin_competing(id);
-	if ((slot->bound.mask && !tree->grown) || makes_coarser(id))
+	if (makes_coarser(id))
 		shared->news_of_all = true;
 }
 

@@ -210,14 +210,12 @@ static __always_inline void note_death(u32 cpu, u32 id, u64 exec_ns)
 	unlock();
 }
 
-/* Of all that are runnable; if cgroups have just come, they are counted from now on. */
+/* Of all that are runnable. */
 static __always_inline void note_everybody(void)
 {
 	u32 i;
 
 	shared->news_of_all = false;
-	if (!tree->grown)
-		group_grow();
 	bpf_for(i, 0, MAX_TASKS) {
 		if (i >= tree->runnable)
 			break;

@@ -106,9 +106,7 @@ struct group_tree {
 	u32 search;
 	/* Children that this search may still look at. */
 	u32 patience;
-	/* There is a node other than the root, or was one: runnable tasks are counted. */
-	u32 grown;
-	/* A unit of weight in the root counts for 2 to this in the policy; 0 until there is a node. */
+	/* A unit of weight in the root counts for 2 to this in the policy. */
 	u32 scale;
 	/* Nodes that were never used begin here. */
 	u32 unused;

@@ -67,7 +67,7 @@ global_fn u32 settle_spare(u32 id)
 
 static void tell_spare(u32 id)
 {
-	if (TREE->grown && turns_may_lapse())
+	if (turns_may_lapse())
 		settle_spare(id);
 }
 
@@ -144,7 +144,7 @@ global_fn u32 lengthen(u32 id, u64 used_ns)
 /* A task is about to be charged: if it uses up a turn, that goes on. */
 static void use_spare(u32 id, u64 used_ns)
 {
-	if (TREE->grown && turns_uses_up(id, used_ns))
+	if (turns_uses_up(id, used_ns))
 		lengthen(id, used_ns);
 }
 
