@@ -96,6 +96,7 @@ global_fn u32 reweight(u32 id, u32 weight)
 	if (weight == slots[id].weight)
 		return 0;
 	slots[id].weight = weight;
+	shared->rates_changed_ns = shared->now_ns;
 	record(EVENT_WEIGHT, id, 0, weight, 0);
 	turns_set_weight(id, weight);
 	return 0;

@@ -179,6 +179,8 @@ struct shared {
 	u64 crowd_began_ns, crowd_between_ns;
 	/* When it was last found what cpus are worth. */
 	u64 filled_ns;
+	/* When a task last came to count for something else, or a turn went on for what is spare in a cgroup. */
+	u64 rates_changed_ns;
 	/* Waiting tasks that have had turns. */
 	struct turn_list paid;
 	/* Tasks that run such turns. */

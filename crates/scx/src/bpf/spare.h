@@ -131,8 +131,10 @@ global_fn u32 lengthen(u32 id, u64 used_ns)
 		by_ns = SPARE_QUANTA * quantum;
 	if (weight && !turns_lengthen(id, used_ns, by_ns))
 		return 0;
-	if (weight)
+	if (weight) {
+		shared->rates_changed_ns = shared->now_ns;
 		record(EVENT_LENGTHEN, id, 0, used_ns, by_ns);
+	}
 	stop_sharing(id);
 	slot->spare_weight = slot->weight;
 	share_spare(id, slot->weight, true);
