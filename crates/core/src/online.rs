@@ -179,12 +179,11 @@ impl Online {
         let used_ns = used_ns - before_ns;
         let (mut received_ns, mut lost_ns) =
             (used_ns, elapsed_ns.cast_signed() - used_ns.cast_signed());
-        // Without elapsed time it used another cpu's, which was taken for lost.
-        if self.errors.is_capped(task) && elapsed_ns > 0 {
+        if self.errors.is_capped(task) {
             let capped_ns = now_ns - self.capped_since_ns[task.index()];
             let beyond_ns = elapsed_ns.saturating_sub(used_ns).min(capped_ns);
             *credited_ns = (*credited_ns + beyond_ns).min(MOST_DEBT * self.kept_ns);
-            received_ns = used_ns.min(elapsed_ns) + beyond_ns;
+            received_ns = used_ns + beyond_ns;
             lost_ns = elapsed_ns.cast_signed() - received_ns.cast_signed();
         }
         self.errors.charge(task, received_ns, now_ns);
@@ -355,6 +354,23 @@ mod tests {
         online.charge(TaskId(0), 50, 110);
         // It was due 66 2/3 and 10, and is credited with 10 beside the 50; two share what is left of 60.
         assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [-17, -47, -47]);
+    }
+
+    #[test]
+    fn what_ran_on_before_it_was_due_a_cpu_is_charged_when_it_is() {
+        let mut online = Online::new(2, KEPT_NS);
+        for id in [0, 1, 2].map(TaskId) {
+            online.add(id, Weight::ONE);
+            online.wake(id);
+        }
+        // It runs on for 30, which are taken for lost, also by itself: 10 more than it gives back when it is
+        // charged with them. It has run for 80, and was due 60.
+        online.advance(60);
+        online.charge(TaskId(0), 30, 60);
+        online.set_weight(TaskId(0), Weight::new(9).expect("not 0"));
+        online.advance(80);
+        online.charge(TaskId(0), 50, 20);
+        assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [30, -55, -55]);
     }
 
     #[test]

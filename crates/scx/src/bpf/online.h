@@ -676,8 +676,7 @@ policy_fn u32 online_charge(u32 id, u64 used_ns, u64 elapsed_ns)
 		before_ns = task->credited_ns;
 	task->credited_ns -= before_ns;
 	used_ns -= before_ns;
-	/* Without elapsed time it used another cpu's, which was taken for lost. */
-	if (task->mode == ONLINE_CAPPED && elapsed_ns) {
+	if (task->mode == ONLINE_CAPPED) {
 		u64 capped_ns = ONLINE->now_ns - task->capped_since_ns;
 		u64 beyond_ns = used_ns < elapsed_ns ? elapsed_ns - used_ns : 0;
 
@@ -686,7 +685,7 @@ policy_fn u32 online_charge(u32 id, u64 used_ns, u64 elapsed_ns)
 		task->credited_ns += beyond_ns;
 		if (task->credited_ns > most_ns)
 			task->credited_ns = most_ns;
-		used_ns = (used_ns < elapsed_ns ? used_ns : elapsed_ns) + beyond_ns;
+		used_ns += beyond_ns;
 	}
 	online_add_ns(task, used_ns);
 	if (used_ns != elapsed_ns)
