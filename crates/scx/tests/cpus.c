@@ -6,6 +6,7 @@
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED bind
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED beside
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED within
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED pinned
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED idle
  *   cpus SLEEPERS CPUS TASKS 0 SEED lost
  *
@@ -25,6 +26,7 @@
  *
  * With `within` two hogs are in one cgroup and four in another of the same weight, and the other tasks nap in
  * the first, for longer. How far that is off its half in any 1000 quanta is printed, and late runs again.
+ * With `pinned` those two hogs may run on one cpu each.
  *
  * With `idle` the same happens on more cpus, which schedule when they are kicked only. Printed is for how
  * much of the time cpus idled while a task waited that may run there, in thousandths of a cpu.
@@ -1010,7 +1012,7 @@ static bool is_alone(u32 task)
 	return task >= HOGS_WITH_NAPPERS && task < scene.hogs;
 }
 
-static void begin_cgroups(void)
+static void begin_cgroups(bool pinned)
 {
 	u32 with_nappers = add_cgroup(GROUP_ROOT, WEIGHT_OF_NICE_0, 1);
 	u32 alone = add_cgroup(GROUP_ROOT, WEIGHT_OF_NICE_0, 2), i;
@@ -1019,7 +1021,7 @@ static void begin_cgroups(void)
 	scene.hogs = HOGS_WITH_NAPPERS + HOGS_ALONE;
 	for (i = 0; i < machine.tasks; i++) {
 		put_into(&machine.task[i], is_alone(i) ? alone : with_nappers);
-		set_mask(&machine.task[i], ALL);
+		set_mask(&machine.task[i], pinned && i < HOGS_WITH_NAPPERS ? 1 << i : ALL);
 		begin_with_nice(&machine.task[i], 0);
 	}
 	follow_kicks();
@@ -1035,7 +1037,7 @@ static u64 received_with_nappers(void)
 	return received_ns;
 }
 
-static void look_at_cgroup(u64 quanta)
+static void look_at_cgroup(u64 quanta, bool pinned)
 {
 	u64 due_ns = SPAN_QUANTA * quantum * machine.cpus / 2, furthest = 0, before_ns, look, error;
 
@@ -1043,7 +1045,7 @@ static void look_at_cgroup(u64 quanta)
 	scene.naps = long_naps;
 	burst_quanta = 16;
 	burst_quanta_of_cpu = 4;
-	begin_cgroups();
+	begin_cgroups(pinned);
 	pass_quanta(BEGUN_QUANTA);
 	before_ns = received_with_nappers();
 	for (look = 0; look < quanta / SPAN_QUANTA; look++) {
@@ -1180,7 +1182,9 @@ int main(int count, char **arguments)
 		if (!strcmp(arguments[6], "bind"))
 			look_at_weights(steps);
 		else if (!strcmp(arguments[6], "within"))
-			look_at_cgroup(steps);
+			look_at_cgroup(steps, false);
+		else if (!strcmp(arguments[6], "pinned"))
+			look_at_cgroup(steps, true);
 		else if (!strcmp(arguments[6], "lost"))
 			look_at_lost();
 		else if (!strcmp(arguments[6], "idle"))

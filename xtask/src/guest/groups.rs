@@ -90,6 +90,10 @@ const CASES: &[Case] = &[
         &[above(100, &[group(300, 2), above(100, &[group(100, 1), group(200, 2)])]), group(200, 3)],
     ),
     case("100x2 and 4 that nap, 100x4", &[napping(100, 2, 4), group(100, 4)]),
+    case(
+        "50x2 and 4 that nap, all on one cpu, 100x4",
+        &[Group { bound: true, ..napping(50, 2, 4) }, group(100, 4)],
+    ),
     case("300x3 on one cpu, 100x2, 100x4", &[bound(300, 3), group(100, 2), group(100, 4)]),
     case(
         "200{100x3 on one cpu, 100x4}, 100x2",

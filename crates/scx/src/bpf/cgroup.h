@@ -125,12 +125,32 @@ static __always_inline void begin_competing(u32 id)
 	bound_compete(&slots[id].bound, true);
 }
 
-/* One that sleeps is given a number for its mask when it wakes (slots.h). */
+/*
+ * A task needs none of the cpus that are short. One that sleeps is given a number for its mask when it wakes
+ * (slots.h).
+ */
+static __always_inline void forgo_cpus(u32 id)
+{
+	bound_compete(&slots[id].bound, false);
+	bound_forgo_mask(&slots[id].bound);
+}
+
 static __always_inline void end_competing(u32 id)
 {
 	group_part(id);
-	bound_compete(&slots[id].bound, false);
-	bound_forgo_mask(&slots[id].bound);
+	forgo_cpus(id);
+}
+
+/*
+ * A task sleeps, and has nearly all the turns that it may keep. What it is paid from now on counts as its
+ * cgroup's as long as others of that use it (spare.h); else it would count for both.
+ */
+static __always_inline void stop_needing_cpus(u32 id)
+{
+	if (spare_node_of(id) != GROUP_ROOT)
+		forgo_cpus(id);
+	else
+		end_competing(id);
 }
 
 /* Everybody who is runnable, at once: others are told when they wake. */

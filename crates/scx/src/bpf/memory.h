@@ -152,6 +152,8 @@ static void turns_gained(u32 id, u64 ns);
 static void turns_spent(u32 id, u64 ns);
 static void use_spare(u32 id, u64 used_ns);
 static void tell_spare(u32 id);
+static u32 spare_node_of(u32 id);
+static void make_spare(u32 n, u64 ns);
 static void stop_sharing(u32 id);
 static bool may_burst(u32 id);
 static void end_bursts(void);

@@ -242,9 +242,11 @@ static __always_inline void tell_block(struct slot __arena *slot, u32 id)
 		return;
 	if (slot->state == TASK_WAITING)
 		part(id);
-	forgo_paid(slot);
-	if (!turns_is_queued(id) || (BOUND->competing && turns_is_nearly_paid(id)))
+	forgo_paid(slot, id);
+	if (!turns_is_queued(id))
 		end_competing(id);
+	else if (BOUND->competing && turns_is_nearly_paid(id))
+		stop_needing_cpus(id);
 	slot->yielded = false;
 	if (slot->owed_ns > 0)
 		slot->owed_ns = 0;

@@ -182,12 +182,15 @@ static __always_inline void rejoin(struct slot __arena *slot, u32 id)
 
 /*
  * A task that sleeps keeps one of such turns: who naps where it is not picked would have another one each
- * time, and use none. Where turns are corrected they are in the ideal, and it asks for no more than enough.
+ * time, and use none. What it forgoes is spare in its cgroup. Where turns are corrected they are in the
+ * ideal, and it asks for no more than enough.
  */
-static __always_inline void forgo_paid(struct slot __arena *slot)
+static __always_inline void forgo_paid(struct slot __arena *slot, u32 id)
 {
-	if (!corrects_turns() && slot->paid_ns > quantum)
-		slot->paid_ns = quantum;
+	if (corrects_turns() || slot->paid_ns <= quantum)
+		return;
+	make_spare(spare_node_of(id), slot->paid_ns - quantum);
+	slot->paid_ns = quantum;
 }
 
 /* A cpu that may run a task: the one that it was on, if it still may. */
@@ -272,6 +275,7 @@ static __always_inline void pay(u32 cpu, u32 id)
 	/* What it is to use before others, here too. */
 	if (!was_paid)
 		slot->paid_at_ns = slot->run_ns < quantum ? 0 : shared->now_ns;
+	use_spare(id, slot->run_ns);
 	charge(id, cpu, slot->run_ns, 0);
 	pay_debt(slot);
 	if (slot->state == TASK_WAITING && !was_paid && slot->paid_ns)

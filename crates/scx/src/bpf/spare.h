@@ -18,6 +18,9 @@
  * has no use for: the policy would follow late as those who are a large part of a cgroup come and go. The
  * core library does the same for nodes of a tree: crates/core/src/hierarchy/spare.rs.
  *
+ * The same goes for turns that a task was paid and forgoes as it sleeps (paid.h); and one that is paid is a
+ * turn that somebody may use up, though it is run later.
+ *
  * Known limits: in the root, and with `--groups off`, it is everybody's.
  */
 #ifndef PRORATA_SPARE_H
@@ -36,7 +39,7 @@ static bool is_child(u32 n)
 }
 
 /* The node where a task's spare time is shared; the root if it is everybody's. */
-static __always_inline u32 spare_node_of(u32 id)
+static u32 spare_node_of(u32 id)
 {
 	u32 n = MEMBER(id)->parent;
 
@@ -47,19 +50,25 @@ static __always_inline u32 spare_node_of(u32 id)
 	return is_child(n) && NODE(n)->spare_tasks ? n : GROUP_ROOT;
 }
 
-/* A task is about to wake: what it had no use for is known. (Where turns end, stack is short.) */
-global_fn u32 settle_spare(u32 id)
+/* So much is spare in a node; in the root it is everybody's. */
+static void make_spare(u32 n, u64 ns)
 {
-	u32 n = spare_node_of(id);
 	struct group_node __arena *node = NODE(n);
-	u64 ns = turns_take_lapsed(id);
-	bool kept = n != GROUP_ROOT &&
-		    MEMBER(GROUP_MEMBER(n))->parts / GROUP_CPU <= (u64)SPARE_FEW * node->spare_tasks;
 
 	if (ns > SPARE_QUANTA * quantum)
 		ns = SPARE_QUANTA * quantum;
 	if (n != GROUP_ROOT && node->spare_weight)
 		node->spare_per_weight += (ns << SPARE_FRACTION) / node->spare_weight;
+}
+
+/* A task is about to wake: what it had no use for is known. (Where turns end, stack is short.) */
+global_fn u32 settle_spare(u32 id)
+{
+	u32 n = spare_node_of(id);
+	u64 few = (u64)SPARE_FEW * NODE(n)->spare_tasks;
+	bool kept = n != GROUP_ROOT && MEMBER(GROUP_MEMBER(n))->parts / GROUP_CPU <= few;
+
+	make_spare(n, turns_take_lapsed(id));
 	if (turns_keep(id, kept))
 		record(EVENT_KEEP, id, 0, kept, 0);
 	return 0;
