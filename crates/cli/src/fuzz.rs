@@ -86,6 +86,7 @@ fn targets() -> Vec<Target<'static>> {
                 "take",
                 "retire",
                 "forfeit",
+                "forgo",
                 "keep",
                 "pass",
                 "lengthen",

@@ -130,6 +130,11 @@ fn recordings_of_the_kernel() {
             ("a", &with("1 fly 0"), &["line 2: '1 fly 0'", "no such event", "record again"]),
             ("a", &with("x wake 0"), &["line 2: ", "'x' is no time", "record again"]),
             ("a", &with("1 wake 0"), &["line 2: ", "no task 0", "record again"]),
+            (
+                "a",
+                &with("1 add 0 1024 7\n1 forgo 0 5"),
+                &["line 3: ", "task 0 was not charged with 5 ns before", "record again"],
+            ),
         ],
     );
 }

@@ -54,11 +54,12 @@ use anyhow::{Context, Result, bail};
 use crate::bpf_intf::{
     away_AWAY_CPUS, away_AWAY_RESCUE, event, event_kind_EVENT_ADD, event_kind_EVENT_AWAY,
     event_kind_EVENT_BLOCK, event_kind_EVENT_CHARGE, event_kind_EVENT_CPUS, event_kind_EVENT_ENDOW,
-    event_kind_EVENT_FORFEIT, event_kind_EVENT_INTERRUPT, event_kind_EVENT_KEEP,
-    event_kind_EVENT_LENGTHEN, event_kind_EVENT_PAID, event_kind_EVENT_PASS, event_kind_EVENT_PICK,
-    event_kind_EVENT_REMOVE, event_kind_EVENT_RETIRE, event_kind_EVENT_RETURN,
-    event_kind_EVENT_TAKE, event_kind_EVENT_WAKE, event_kind_EVENT_WEIGHT, limits_MAX_CPUS, step,
-    step_latch_LATCH_GROUP, step_latch_LATCH_KIND, step_latch_LATCH_NONE, step_latch_LATCH_QUEUE,
+    event_kind_EVENT_FORFEIT, event_kind_EVENT_FORGO, event_kind_EVENT_INTERRUPT,
+    event_kind_EVENT_KEEP, event_kind_EVENT_LENGTHEN, event_kind_EVENT_PAID, event_kind_EVENT_PASS,
+    event_kind_EVENT_PICK, event_kind_EVENT_REMOVE, event_kind_EVENT_RETIRE,
+    event_kind_EVENT_RETURN, event_kind_EVENT_TAKE, event_kind_EVENT_WAKE, event_kind_EVENT_WEIGHT,
+    limits_MAX_CPUS, step, step_latch_LATCH_GROUP, step_latch_LATCH_KIND, step_latch_LATCH_NONE,
+    step_latch_LATCH_QUEUE,
 };
 use crate::policies::Spec;
 use crate::shared::Memory;
@@ -222,6 +223,7 @@ fn write_event(out: &mut impl Write, event: &event) -> io::Result<()> {
         event_kind_EVENT_TAKE => writeln!(out, "{now_ns} take {task} {value}"),
         event_kind_EVENT_RETIRE => writeln!(out, "{now_ns} retire {task} {value}"),
         event_kind_EVENT_FORFEIT => writeln!(out, "{now_ns} forfeit {task} {value}"),
+        event_kind_EVENT_FORGO => writeln!(out, "{now_ns} forgo {task} {value}"),
         event_kind_EVENT_KEEP => writeln!(out, "{now_ns} keep {task} {value}"),
         event_kind_EVENT_LENGTHEN => writeln!(out, "{now_ns} lengthen {task} {value} {extra}"),
         event_kind_EVENT_PASS => writeln!(out, "{now_ns} pass"),

@@ -1135,6 +1135,7 @@ static void print_event(const struct event *it)
 	case EVENT_RETIRE: print_credit("retire", it); break;
 	case EVENT_FORFEIT: print_credit("forfeit", it); break;
 	case EVENT_PASS: printf("%" PRIu64 " pass\n", now); break;
+	case EVENT_FORGO: print_credit("forgo", it); break;
 	case EVENT_KEEP: print_credit("keep", it); break;
 	case EVENT_LENGTHEN:
 		printf("%" PRIu64 " lengthen %u %" PRIu64 " %" PRIu64 "\n", now, it->task, it->value, it->extra);

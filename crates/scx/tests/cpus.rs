@@ -96,6 +96,7 @@ impl Replay {
             }
             "endow" => self.policy.endow(task(), number(3)),
             "take" => assert_eq!(self.policy.take_credit(task(), number(3)), number(3), "{line}"),
+            "forgo" => {}
             "pass" => self.policy.pass(now_ns),
             "keep" => self.policy.keep(task(), number(3) == 1),
             "lengthen" => {

@@ -221,6 +221,8 @@ struct Replay {
     used_ns: Nanos,
     /// What lapsed, as far as it was gathered, and no turn was lengthened by.
     lapsed_ns: Nanos,
+    /// By task: what it was charged with and did not run then, less what it forwent.
+    unrun_ns: Vec<Nanos>,
     tasks: Vec<Task>,
     /// The task on each cpu.
     cpus: Vec<Option<u32>>,
@@ -256,6 +258,7 @@ impl Replay {
             quantum_ns,
             now_ns: 0,
             lapsed_ns: 0,
+            unrun_ns: Vec::new(),
             used_ns: 0,
             tasks: Vec::new(),
             cpus: vec![None; cpus],
@@ -310,6 +313,7 @@ impl Replay {
                 self.task(task, &[State::Blocked])?;
                 self.policy.keep(TaskId(task), *kept == "1");
             }
+            ("forgo", [task, turns]) => self.forgo(number(task)?, turns.parse()?)?,
             ("lengthen", [task, charged, more]) => {
                 return self.lengthen(number(task)?, charged.parse()?, more.parse()?);
             }
@@ -486,7 +490,28 @@ impl Replay {
         let cpu = self.cpus.iter_mut().find(|cpu| **cpu == Some(task));
         *cpu.with_context(|| format!("task {task} runs nowhere"))? = None;
         self.policy.charge(TaskId(task), charged_ns, self.now_ns);
+        let unrun_ns = self.unrun_of(task);
+        *unrun_ns = unrun_ns.saturating_add(charged_ns.saturating_sub(used_ns));
         self.receive(task, used_ns)
+    }
+
+    /// Cpus come and go, and turns that were paid stay: this does too.
+    fn unrun_of(&mut self, task: u32) -> &mut Nanos {
+        let index = task as usize;
+        if self.unrun_ns.len() <= index {
+            self.unrun_ns.resize(index + 1, 0);
+        }
+        &mut self.unrun_ns[index]
+    }
+
+    /// Others of its cgroup use what a task was charged with, and has no use for.
+    fn forgo(&mut self, task: u32, turns_ns: Nanos) -> Result<()> {
+        self.task(task, &[State::Waiting, State::Blocked])?;
+        let left_ns = self.unrun_of(task).checked_sub(turns_ns);
+        *self.unrun_of(task) = left_ns
+            .with_context(|| format!("task {task} was not charged with {turns_ns} ns before"))?;
+        self.lapsed_ns += turns_ns;
+        Ok(())
     }
 
     fn receive(&mut self, task: u32, used_ns: Nanos) -> Result<()> {

@@ -187,9 +187,12 @@ static __always_inline void rejoin(struct slot __arena *slot, u32 id)
  */
 static __always_inline void forgo_paid(struct slot __arena *slot, u32 id)
 {
+	u64 ns = slot->paid_ns - quantum;
+
 	if (corrects_turns() || slot->paid_ns <= quantum)
 		return;
-	make_spare(spare_node_of(id), slot->paid_ns - quantum);
+	record(EVENT_FORGO, id, 0, ns, 0);
+	make_spare(spare_node_of(id), ns);
 	slot->paid_ns = quantum;
 }
 
