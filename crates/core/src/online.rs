@@ -176,17 +176,15 @@ impl Online {
         let credited_ns = &mut self.credited_ns[task.index()];
         let before_ns = (*credited_ns).min(used_ns.saturating_sub(elapsed_ns));
         *credited_ns -= before_ns;
-        let used_ns = used_ns - before_ns;
-        let (mut received_ns, mut lost_ns) =
-            (used_ns, elapsed_ns.cast_signed() - used_ns.cast_signed());
+        let mut received_ns = used_ns - before_ns;
         if self.errors.is_capped(task) {
             let capped_ns = now_ns - self.capped_since_ns[task.index()];
-            let beyond_ns = elapsed_ns.saturating_sub(used_ns).min(capped_ns);
+            let beyond_ns = elapsed_ns.saturating_sub(received_ns).min(capped_ns);
             *credited_ns = (*credited_ns + beyond_ns).min(MOST_DEBT * self.kept_ns);
-            received_ns = used_ns + beyond_ns;
-            lost_ns = elapsed_ns.cast_signed() - received_ns.cast_signed();
+            received_ns += beyond_ns;
         }
         self.errors.charge(task, received_ns, now_ns);
+        let lost_ns = elapsed_ns.cast_signed() - received_ns.cast_signed();
         if lost_ns != 0 {
             self.errors.share(lost_ns);
         }
@@ -341,13 +339,18 @@ mod tests {
         assert_eq!(online.error_ns(heavy), 0);
     }
 
-    #[test]
-    fn what_a_task_lost_before_it_was_due_a_cpu_all_share() {
+    fn three_on_two_cpus() -> Online {
         let mut online = Online::new(2, KEPT_NS);
         for id in [0, 1, 2].map(TaskId) {
             online.add(id, Weight::ONE);
             online.wake(id);
         }
+        online
+    }
+
+    #[test]
+    fn what_a_task_lost_before_it_was_due_a_cpu_all_share() {
+        let mut online = three_on_two_cpus();
         online.advance(100);
         online.set_weight(TaskId(0), Weight::new(9).expect("not 0"));
         online.advance(110);
@@ -358,11 +361,7 @@ mod tests {
 
     #[test]
     fn what_ran_on_before_it_was_due_a_cpu_is_charged_when_it_is() {
-        let mut online = Online::new(2, KEPT_NS);
-        for id in [0, 1, 2].map(TaskId) {
-            online.add(id, Weight::ONE);
-            online.wake(id);
-        }
+        let mut online = three_on_two_cpus();
         // It runs on for 30, which are taken for lost, also by itself: 10 more than it gives back when it is
         // charged with them. It has run for 80, and was due 60.
         online.advance(60);

@@ -15,8 +15,8 @@
  * domain has cpus, a quantum later or so; if tasks keep their cpus there, others take it in FAR_QUANTA.
  *
  * While tasks nap in a cgroup of hogs, what the hogs are due changes from quantum to quantum, and turns that
- * are run later are run at another rate: such hogs were up to 14 % behind. So for RATES_QUANTA after a change
- * tasks run where they are picked.
+ * are run later are run at another rate: such cgroups were up to 12 % behind. So for RATES_QUANTA after a
+ * change tasks run where they are picked.
  *
  * Where all cpus are in one domain, nothing of this but the count is verified. Known limits: a cpu that was
  * offline when the scheduler was loaded is taken to be in domain 0. Who wakes with credit runs wherever a
