@@ -133,6 +133,8 @@ pub(crate) fn run() -> Result<()> {
     eprintln!("xtask: in the kernel, 2 sockets of 4 cpus");
     let machine = Check { cpus: 8, smt: true, sockets: 2, ..Check::default() };
     boot_and_check(&machine, &[sockets()])?;
+    eprintln!("xtask: 8 cpus that run at once, and that the host stops at any time");
+    boot_and_check_at_once(&machine, &[at_once()])?;
     eprintln!("xtask: services and a session of systemd's, 2 cpus");
     let debian = vm::debian(services::PACKAGES)?;
     let machine = Check { cpus: 2, debian: Some(&debian), ..Check::default() };
@@ -152,8 +154,12 @@ pub(crate) fn run() -> Result<()> {
 
 /// Runs scripts one after the other in a machine, of which cpus and kernel are told.
 fn boot_and_check(machine: &Check<'_>, scripts: &[String]) -> Result<()> {
-    let icount = machine.icount.or(Some(ICOUNT));
-    let what = Check { icount, timeout: Duration::from_secs(1800), ..*machine };
+    boot_and_check_at_once(&Check { icount: machine.icount.or(Some(ICOUNT)), ..*machine }, scripts)
+}
+
+/// The same, but where the machine does not say otherwise, its cpus run at once and time is the host's.
+fn boot_and_check_at_once(machine: &Check<'_>, scripts: &[String]) -> Result<()> {
+    let what = Check { timeout: Duration::from_secs(1800), ..*machine };
     let script = format!("set -e\n{BEGIN_END}\n{}", scripts.join("\n"));
     vm::check(&what, &script, &mut vm::print)
 }
@@ -332,6 +338,12 @@ fn sockets() -> String {
 prorata verify /tmp/recording
 grep -q ' paid ' /tmp/recording"
     )
+}
+
+/// Hogs go on where cpus are stopped at any time, also while they hold the lock or wait for it.
+fn at_once() -> String {
+    "xtask guest topology --hogs 40 --seconds 1 --under scx_prorata --under 'scx_prorata --policy dfs-fa'"
+        .to_string()
 }
 
 /// More hogs than slots.

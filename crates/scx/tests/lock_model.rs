@@ -14,15 +14,21 @@ const ROUNDS: u8 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum At {
     Outside,
+    /// It has not got the lock as it came.
+    Refused,
     /// Behind another cpu, which does not know yet.
     Behind(usize),
     Waiting,
-    Inside,
-    /// Somebody has come meanwhile, but may not have said who.
+    /// The first in the queue.
+    First,
+    /// It has the lock, and still is in the queue.
+    Leaving,
+    /// Somebody waits behind it, but may not have said who.
     Untold,
     /// It has read who comes next.
     Knows(usize),
-    HandsTo(usize),
+    MakesFirst(usize),
+    Inside,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,18 +42,26 @@ struct State {
     at: [At; CPUS],
     left: [u8; CPUS],
     nodes: [Node; CPUS],
-    tail: Option<usize>,
+    holder: Option<usize>,
+    claimed: bool,
     broken: bool,
+    tail: Option<usize>,
+    /// Who waits for the lock that it has claimed.
+    claimant: Option<usize>,
+    /// Somebody has gone before it.
+    overtaken: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     /// The lock as it is.
     None,
-    /// Who unlocks frees the lock without looking whether somebody has come.
+    /// Who leaves the queue empties it without looking whether somebody has come.
     NoLook,
-    /// Who hands the lock over does not forget to whom.
+    /// Who makes another the first does not forget whom.
     KeepsNext,
+    /// Who unlocks takes back what another has claimed.
+    ForgetsClaim,
     /// Who has waited for too long goes in.
     EntersUnlocked,
 }
@@ -61,6 +75,8 @@ struct Lock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Step(usize),
+    /// The first has lost its patience.
+    Claim(usize),
     /// It sees that somebody has waited in vain.
     GiveUp(usize),
     TimeOut(usize),
@@ -73,50 +89,81 @@ impl State {
         self.at[cpu] = At::Outside;
     }
 
+    fn take(&mut self, cpu: usize) {
+        self.overtaken |= self.claimant.is_some_and(|claimant| claimant != cpu);
+        if self.claimant == Some(cpu) {
+            self.claimant = None;
+        }
+        self.claimed = false;
+        self.holder = Some(cpu);
+    }
+
+    fn is_free(&self) -> bool {
+        self.holder.is_none() && !self.broken
+    }
+
     fn can_step(&self, cpu: usize) -> bool {
         match self.at[cpu] {
             At::Outside => self.left[cpu] > 0,
             At::Waiting => self.nodes[cpu].granted,
+            At::First => self.is_free(),
             At::Untold => self.nodes[cpu].next.is_some(),
             _ => true,
         }
     }
 
+    fn can_claim(&self, cpu: usize) -> bool {
+        self.at[cpu] == At::First && !self.broken && self.claimant.is_none()
+    }
+
     fn can_give_up(&self, cpu: usize) -> bool {
-        matches!(self.at[cpu], At::Waiting | At::Untold)
+        matches!(self.at[cpu], At::Waiting | At::First | At::Untold)
     }
 }
 
 impl Lock {
     fn step(&self, state: &mut State, cpu: usize) {
         state.at[cpu] = match state.at[cpu] {
-            At::Outside => match state.tail.replace(cpu) {
-                None => At::Inside,
+            At::Outside if state.is_free() && !state.claimed => {
+                state.take(cpu);
+                At::Inside
+            }
+            At::Outside => At::Refused,
+            At::Refused => match state.tail.replace(cpu) {
+                None => At::First,
                 Some(before) => At::Behind(before),
             },
             At::Behind(before) => {
                 state.nodes[before].next = Some(cpu);
                 At::Waiting
             }
-            At::Waiting if state.nodes[cpu].granted => {
+            At::Waiting => {
                 state.nodes[cpu].granted = false;
+                At::First
+            }
+            At::First => {
+                state.take(cpu);
+                At::Leaving
+            }
+            At::Leaving if state.tail == Some(cpu) || self.flaw == Flaw::NoLook => {
+                state.tail = None;
                 At::Inside
             }
-            At::Waiting => unreachable!("nobody has granted it"),
-            At::Inside if state.tail == Some(cpu) || self.flaw == Flaw::NoLook => {
-                state.tail = None;
-                return state.finish(cpu);
-            }
-            At::Inside => At::Untold,
+            At::Leaving => At::Untold,
             At::Untold => At::Knows(state.nodes[cpu].next.expect("it was waited for")),
             At::Knows(next) => {
                 if self.flaw != Flaw::KeepsNext {
                     state.nodes[cpu].next = None;
                 }
-                At::HandsTo(next)
+                At::MakesFirst(next)
             }
-            At::HandsTo(next) => {
+            At::MakesFirst(next) => {
                 state.nodes[next].granted = true;
+                At::Inside
+            }
+            At::Inside => {
+                state.holder = None;
+                state.claimed &= self.flaw != Flaw::ForgetsClaim;
                 return state.finish(cpu);
             }
         };
@@ -133,13 +180,18 @@ impl Model for Lock {
             at: [At::Outside; CPUS],
             left: [ROUNDS; CPUS],
             nodes: [node; CPUS],
-            tail: None,
+            holder: None,
+            claimed: false,
             broken: false,
+            tail: None,
+            claimant: None,
+            overtaken: false,
         }]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         actions.extend((0..CPUS).filter(|&cpu| state.can_step(cpu)).map(Action::Step));
+        actions.extend((0..CPUS).filter(|&cpu| state.can_claim(cpu)).map(Action::Claim));
         let waiting = (0..CPUS).filter(|&cpu| state.can_give_up(cpu));
         if state.broken {
             actions.extend(waiting.map(Action::GiveUp));
@@ -152,6 +204,10 @@ impl Model for Lock {
         let mut next = state.clone();
         match action {
             Action::Step(cpu) => self.step(&mut next, cpu),
+            Action::Claim(cpu) => {
+                next.claimed = true;
+                next.claimant = Some(cpu);
+            }
             Action::TimeOut(cpu) if self.flaw == Flaw::EntersUnlocked => next.at[cpu] = At::Inside,
             Action::TimeOut(cpu) | Action::GiveUp(cpu) => {
                 next.broken = true;
@@ -165,13 +221,19 @@ impl Model for Lock {
         vec![
             Property::always("one at most is inside", |_, state: &State| {
                 let inside = |at: &&At| {
-                    matches!(at, At::Inside | At::Untold | At::Knows(_) | At::HandsTo(_))
+                    matches!(
+                        at,
+                        At::Leaving | At::Untold | At::Knows(_) | At::MakesFirst(_) | At::Inside
+                    )
                 };
                 state.at.iter().filter(inside).count() <= 1
             }),
             Property::always("nobody waits for ever", |_, state: &State| {
                 let goes_on = |cpu| state.can_step(cpu) || (state.broken && state.can_give_up(cpu));
                 (0..CPUS).any(goes_on) || state.left == [0; CPUS]
+            }),
+            Property::always("nobody goes before who has claimed it", |_, state: &State| {
+                !state.overtaken
             }),
         ]
     }
@@ -196,15 +258,21 @@ fn nobody_enters_after_a_timeout_and_nobody_waits_on() {
 }
 
 #[test]
-fn a_lock_freed_without_a_look_is_found_out() {
+fn a_queue_emptied_without_a_look_is_found_out() {
     let checker = check(Flaw::NoLook, false);
     assert!(checker.discovery("nobody waits for ever").is_some());
 }
 
 #[test]
-fn a_lock_handed_to_who_came_before_is_found_out() {
+fn a_place_given_to_who_came_before_is_found_out() {
     let checker = check(Flaw::KeepsNext, false);
     assert!(checker.discovery("nobody waits for ever").is_some());
+}
+
+#[test]
+fn a_claim_that_is_forgotten_is_found_out() {
+    let checker = check(Flaw::ForgetsClaim, false);
+    assert!(checker.discovery("nobody goes before who has claimed it").is_some());
 }
 
 #[test]

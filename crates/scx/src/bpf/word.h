@@ -16,8 +16,10 @@
 #define word_put(word, value) __atomic_store_n(word, value, __ATOMIC_RELAXED)
 #endif
 
-/* Full barriers. `word_exchange` returns the old value, `word_replace` whether it was `old`. */
+/* Full barriers. All return the old value, but `word_replace` returns whether it was `old`. */
 #define word_exchange(word, value) __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST)
+#define word_set(word, bits) __atomic_fetch_or(word, bits, __ATOMIC_SEQ_CST)
+#define word_add(word, value) __atomic_fetch_add(word, value, __ATOMIC_SEQ_CST)
 #define word_replace(word, old, value) ({ \
 	u32 __seen = __sync_val_compare_and_swap(word, old, value); \
 	/* Compared by one jump: without this clang makes a boolean first. */ \
