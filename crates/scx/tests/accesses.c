@@ -157,6 +157,14 @@ ACCESS(16)
 		*word += value; \
 		return old; \
 	} \
+	type __tsan_atomic##bits##_fetch_or(type *word, type value, int order) \
+	{ \
+		type old = *word; \
+		(void)order; \
+		touch(word, sizeof(type), STORE); \
+		*word |= value; \
+		return old; \
+	} \
 	type __tsan_atomic##bits##_compare_exchange_val(type *word, type old, type value, int order, \
 							int failed) \
 	{ \
