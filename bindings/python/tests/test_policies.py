@@ -47,6 +47,7 @@ def test_a_built_policy_is_a_policy() -> None:
         ("gr4", 1, "no policy is called 'gr4'; there are gr3 "),
         ("gr3:x=1", 1, "the policy has no option 'x'"),
         ("gdq:t=much", 1, "option 't' takes a number from"),
+        ("lottery:sleepers=corrected", 1, "option 'sleepers' takes paper or turns, not 'corrected'"),
         ("vtrr", 2, "vtrr schedules one cpu only: use cpus=1, or a policy for several"),
         ("gr3", 0, "the number of cpus is a whole number from 1 to 65536, not 0"),
     ],

@@ -4,6 +4,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::corrected::Corrected;
@@ -145,8 +146,9 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 }
 
 /// Builds the policy that `spec` names: `NAME` or `NAME:OPTION=VALUE,…`. Every policy has, beside
-/// its own options, `sleepers=corrected`, `sleepers=turns` and `sleepers=paper` ([`Sleepers`]); by
-/// default it is what `setup` says. Policies that do not share by weight are never corrected.
+/// its own options, `sleepers=turns` and `sleepers=paper`, and those that share by weight have
+/// `sleepers=corrected` ([`Sleepers`]); by default it is what `setup` says, and the paper's where
+/// that is corrected turns and the policy has none.
 ///
 /// # Errors
 /// When there is no such policy or option, a value is not acceptable, or the policy cannot
@@ -165,13 +167,7 @@ pub(crate) fn build_with(
     let (name, options) = spec.split_once(':').unwrap_or((spec, ""));
     let entry = find(name).ok_or_else(|| BuildError::UnknownPolicy(name.to_string()))?;
     let mut options = Options::parse(options);
-    let mut sleepers = [
-        ("corrected", Sleepers::Corrected),
-        ("turns", Sleepers::Turns),
-        ("paper", Sleepers::Paper),
-    ];
-    sleepers.sort_by_key(|&(_, choice)| choice != setup.sleepers);
-    let sleepers = options.choice("sleepers", &sleepers)?;
+    let sleepers = options.choice("sleepers", &sleepers(entry, setup))?;
     let policy = if setup.cpus > 1 && !entry.multiprocessor {
         on_several((entry.build)(&Setup { cpus: 1, ..*setup }, &mut options)?)?
     } else {
@@ -179,8 +175,46 @@ pub(crate) fn build_with(
     };
     options.finish()?;
     Ok(match sleepers {
-        Sleepers::Corrected if entry.by_weight => Box::new(Corrected::new(policy, setup)),
-        Sleepers::Corrected | Sleepers::Paper => policy,
+        Sleepers::Corrected => Box::new(Corrected::new(policy, setup)),
         Sleepers::Turns => Box::new(Turns::new(policy, setup, entry.payment)),
+        Sleepers::Paper => policy,
     })
+}
+
+/// What the policy may do with tasks that sleep, by name; the first is what it does by default.
+fn sleepers(entry: &Entry, setup: &Setup) -> Vec<(&'static str, Sleepers)> {
+    let all = [
+        ("corrected", Sleepers::Corrected),
+        ("paper", Sleepers::Paper),
+        ("turns", Sleepers::Turns),
+    ];
+    let has = |choice| entry.by_weight || choice != Sleepers::Corrected;
+    let mut sleepers: Vec<_> = all.into_iter().filter(|&(_, choice)| has(choice)).collect();
+    sleepers.sort_by_key(|&(_, choice)| choice != setup.sleepers);
+    sleepers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_shares_by_weight_has_corrected_turns() {
+        let setup = Setup::new(1, 1_000_000);
+        for entry in REGISTRY {
+            let spec = alloc::format!("{}:sleepers=corrected", entry.name);
+            match build(&spec, &setup) {
+                Ok(_) => assert!(entry.by_weight, "{spec}"),
+                Err(BuildError::BadValue(option, value, takes)) => {
+                    assert!(!entry.by_weight, "{spec}");
+                    assert_eq!(
+                        (&*option, &*value, &*takes),
+                        ("sleepers", "corrected", "paper or turns")
+                    );
+                }
+                Err(error) => panic!("{spec}: {error}"),
+            }
+            build(entry.name, &setup).expect("corrected turns are not asked of it by default");
+        }
+    }
 }
