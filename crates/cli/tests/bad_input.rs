@@ -139,7 +139,7 @@ fn recordings_of_the_kernel() {
     );
 }
 
-/// The library passes over sleepers=corrected where nothing can be corrected.
+/// Also sleepers=corrected where nothing can be corrected.
 #[test]
 fn options_that_mean_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -148,11 +148,10 @@ fn options_that_mean_nothing() {
     fs::write(directory.path().join("s.toml"), sweep).expect("written");
     fs::write(directory.path().join("a.toml"), "[[task]]").expect("written");
     let spec = "lottery:sleepers=corrected";
-    let commands: [&[&str]; 6] = [
+    let commands: [&[&str]; 5] = [
         &["simulate", "a.toml", "--policy", spec],
         &["simulate", "--weights", "1,2", "--policy", spec],
         &["compare", "a.toml", "--policies", spec],
-        &["sweep", "s.toml"],
         &["figure", "gr3-4", "--policies", spec],
         &["run", "1:true", "--policy", spec],
     ];
@@ -162,6 +161,10 @@ fn options_that_mean_nothing() {
             "lottery has no 'sleepers=corrected': it has compensation, sleepers (paper, turns)";
         assert!(message.contains(wrong), "{command:?}: {message}");
     }
+    let of_sweep = refusal_of(directory.path(), &["sweep", "s.toml"]);
+    let wrong =
+        "s.toml: policies: lottery:sleepers=corrected: option 'sleepers' takes paper or turns";
+    assert!(of_sweep.contains(wrong), "{of_sweep}");
     let twice = refusal_of(directory.path(), &["simulate", "a.toml", "--policy", "gdq:t=1,t=2"]);
     assert!(twice.contains("gdq is given option 't' twice"), "{twice}");
     let value = refusal_of(directory.path(), &["simulate", "a.toml", "--policy", "gdq:t=x"]);

@@ -9,7 +9,7 @@ use prorata::{Policy, Setup, policies};
 const SLEEPERS: &str = "sleepers";
 
 /// Refuses in `spec` what names no policy, and options that its policy does not have, that mean nothing for
-/// it or that are given twice: the library passes over some of them. Values are looked at when it is built.
+/// it or that are given twice, and says what it has. Values are looked at when it is built.
 pub(crate) fn check(spec: &str) -> anyhow::Result<()> {
     let (name, options) = spec.split_once(':').unwrap_or((spec, ""));
     let Some(entry) = find(name) else { return Err(BuildError::UnknownPolicy(name.into()).into()) };
