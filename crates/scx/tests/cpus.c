@@ -653,7 +653,10 @@ static void next_quantum(u32 first)
 	follow_kicks();
 }
 
-/* All cpus come, and as many hogs as there are cores, or fewer, are left: none shares one. */
+/*
+ * All cpus come, and as many hogs as there are cores, or fewer, are left: none shares one. The others, bound
+ * to one cpu each, sleep, and the policy goes on serving them for a while, or until a cpu asks.
+ */
 static void look_at_cores(void)
 {
 	u32 hogs = machine.cpus / 2 < machine.tasks ? machine.cpus / 2 : machine.tasks, i;
@@ -675,7 +678,7 @@ static void look_at_cores(void)
 				replace_task(task);
 			wake(task);
 		}
-		set_mask(task, ALL);
+		set_mask(task, i < hogs ? ALL : 1ULL << i % machine.cpus);
 	}
 	for (i = 0; i < 8 * machine.tasks; i++)
 		next_quantum(hogs);

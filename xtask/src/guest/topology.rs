@@ -195,14 +195,17 @@ impl Args {
             thread::sleep(STAGGER);
         }
         thread::sleep(SETTLING);
-        let taken: BTreeSet<usize> =
-            hogs.on_cpus().into_iter().map(|cpu| machine.cores[cpu]).collect();
+        let on_cpus = hogs.on_cpus();
+        let taken: BTreeSet<usize> = on_cpus.iter().map(|&cpu| machine.cores[cpu]).collect();
         let [moves, far] = hogs.moves();
         println!(
             "{scheduler}: {cores} hogs are on {} cores; they moved {moves} times, {far} to another node",
             taken.len()
         );
-        ensure!(!self.whole_cores || taken.len() == cores, "hogs share cores, and others idle");
+        ensure!(
+            !self.whole_cores || taken.len() == cores,
+            "hogs share cores, and others idle: they are on cpus {on_cpus:?}"
+        );
         Ok(())
     }
 
