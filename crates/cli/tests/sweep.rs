@@ -130,6 +130,25 @@ fn what_is_printed_is_what_was_asked_for() {
 }
 
 #[test]
+fn where_no_run_has_a_result_the_sweep_fails() {
+    let directory = directory();
+    let code = |cpus: &str| {
+        let short = SWEEP.replace("seeds = 8", "seeds = 2").replace(
+            "\"task.hog.count\" = [2, 4, 6, 8, 10]",
+            &format!("\"machine.cpus\" = {cpus}"),
+        );
+        let short = short.replace(r#""gr3", "mfq", "eevdf", "lottery""#, r#""wrr""#);
+        std::fs::write(directory.path().join("short.toml"), short).expect("written");
+        let output = sweep(&["short.toml"], directory.path());
+        let table = text(&output.stdout);
+        assert!(table.contains("wrr") && table.contains("cpu"), "it is told: {table}");
+        output.status.code()
+    };
+    assert_eq!(code("[2, 4]"), Some(1));
+    assert_eq!(code("[1, 2]"), Some(0));
+}
+
+#[test]
 fn no_output_takes_the_place_of_another_or_of_an_input() {
     let directory = directory();
     let refused = |args: &[&str]| {

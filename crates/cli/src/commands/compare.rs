@@ -93,7 +93,7 @@ impl Args {
                 json!({ "workload": name, "policies": policies }).to_string() + "\n"
             }
         })?;
-        Ok(ExitCode::SUCCESS)
+        Ok(ExitCode::from(u8::from(compared.iter().all(|(_, outcome)| outcome.is_err()))))
     }
 }
 
@@ -118,7 +118,7 @@ impl Args {
             Format::Table => summary_table(&sweep, &summary),
             Format::Json => sweep::object(&name, &sweep, &summary).to_string() + "\n",
         })?;
-        Ok(ExitCode::SUCCESS)
+        Ok(sweep::exit_code(&rows))
     }
 }
 

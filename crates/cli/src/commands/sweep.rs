@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
 use prorata_sim::export::{Columns, summary_table};
-use prorata_sim::sweep::{Row, Summary, Sweep, SweepError, execute_all};
+use prorata_sim::sweep::{Found, Row, Summary, Sweep, SweepError, execute_all};
 use serde_json::{Map, Value, json};
 
 use super::progress::{Bar, cpus};
@@ -15,7 +15,8 @@ use super::{cannot_read, outputs, policy, print};
 /// Run a workload over a grid of its keys, policies and seeds, with confidence intervals.
 ///
 /// Without --output the runs go to a file with the sweep's name and .csv, in the current directory. A
-/// sweep that is interrupted goes on from the journal that it left beside its first output.
+/// sweep that is interrupted goes on from the journal that it left beside its first output. The exit status
+/// is 1 if no run had a result.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The sweep: workload, policies, seeds, grid (see crates/sim/README.md).
@@ -96,8 +97,9 @@ impl Args {
                 String::from_utf8(text)?
             }
         })?;
+        let code = exit_code(&campaign.rows);
         campaign.finish()?;
-        Ok(ExitCode::SUCCESS)
+        Ok(code)
     }
 }
 
@@ -138,6 +140,12 @@ impl Outputs {
 fn write_table(path: &Path, table: &Columns<'_>) -> anyhow::Result<()> {
     let form = Form::of(path)?;
     write_file(path, |file| form.write(table, file))
+}
+
+/// A failure where no run had a result: that some have none, as policies for one cpu on two, is a result.
+pub(super) fn exit_code(rows: &[Row]) -> ExitCode {
+    let found = rows.iter().any(|row| matches!(row.found, Found::Values(_)));
+    ExitCode::from(u8::from(!found))
 }
 
 /// The summary and what its points are.
