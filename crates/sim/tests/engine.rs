@@ -2,6 +2,7 @@
 //! same seed.
 
 use proptest::prelude::*;
+use prorata::hierarchy::NodeId;
 use prorata::policies::{self, REGISTRY};
 use prorata::{Checked, Nanos, TaskId, Weight};
 use prorata_sim::engine::{Engine, Lag, SimulationError};
@@ -9,8 +10,8 @@ use prorata_sim::export::{self, Timeline};
 use prorata_sim::machine::{IdleLook, Machine, Quanta};
 use prorata_sim::outcome::Outcome;
 use prorata_sim::workload::{
-    Arrivals, Cgroups, Group, Length, Missed, Op, Program, Resource, Workload, parse_recording,
-    parse_rt_app, parse_toml,
+    Arrivals, Cgroup, Cgroups, Group, Length, Missed, Op, Program, Resource, Workload,
+    parse_recording, parse_rt_app, parse_toml,
 };
 
 const QUANTUM_NS: Nanos = 1_000;
@@ -93,6 +94,33 @@ fn workload() -> impl Strategy<Value = Workload> {
     )
 }
 
+/// Tasks in a tree of three cgroups, which come at any time and may move; weights of cgroups change.
+fn workload_in_a_tree() -> impl Strategy<Value = Workload> {
+    let weight = || (1u32..1_000).prop_map(|weight| Weight::new(weight).expect("not 0"));
+    let nodes = || (0u32..4).prop_map(NodeId);
+    let ops = prop_oneof![
+        nodes().prop_map(Op::Join),
+        ((1u32..4).prop_map(NodeId), weight()).prop_map(|(node, to)| Op::SetCgroupWeight(node, to)),
+    ];
+    let homes = proptest::collection::vec(nodes(), 6);
+    let weights = proptest::collection::vec(weight(), 3);
+    let more = proptest::collection::vec((any::<prop::sample::Index>(), ops), 0..4);
+    (workload(), homes, weights, more).prop_map(|(mut workload, homes, weights, more)| {
+        let cgroup = |(weight, parent)| Cgroup {
+            name: format!("below {parent}, {weight}"),
+            weight,
+            parent: NodeId(parent),
+        };
+        let nodes = weights.into_iter().zip([0, 1, 0]).map(cgroup).collect();
+        workload.cgroups = Cgroups { nodes, homes };
+        for (at, op) in more {
+            let groups = workload.groups.len();
+            workload.groups[at.index(groups)].program.ops.insert(0, op);
+        }
+        workload
+    })
+}
+
 /// Under a wrapper that panics at any breach of the contract, by the engine or the policy.
 fn run(workload: &Workload, name: &str) -> (Outcome, Timeline) {
     let setup = workload.machine.setup(workload.seed);
@@ -139,6 +167,17 @@ proptest! {
                 free_ns[segment.cpu] = segment.end_ns;
                 seen_ns[segment.task.index()] = segment.end_ns;
             }
+        }
+    }
+
+    #[test]
+    fn no_time_is_lost_in_trees_either(workload in workload_in_a_tree()) {
+        let corrected = ["gr3:sleepers=corrected", "gdq:sleepers=corrected", "dfs-fa:sleepers=corrected"];
+        for name in ["gr3", "gdq:sleepers=turns", "mfq"].into_iter().chain(corrected) {
+            let (outcome, _) = run(&workload, name);
+            let service_ns: Nanos = outcome.tasks.iter().map(|t| t.service.service_ns).sum();
+            let all_ns = outcome.duration_ns * workload.machine.cpus as u64;
+            prop_assert_eq!(service_ns + outcome.totals.idle_ns, all_ns);
         }
     }
 

@@ -22,6 +22,14 @@ impl<P: Policy> Scheduler<P> {
         }
     }
 
+    /// `task` comes, into its cgroup.
+    pub(super) fn arrive(&mut self, task: TaskId, weight: Weight, now_ns: Nanos) {
+        match self {
+            Scheduler::Plain(policy) => policy.add(task, weight),
+            Scheduler::Tree(tree) => tree.arrive(task, weight, now_ns),
+        }
+    }
+
     /// `task` is in the cgroup `node` from now on. Without a tree there is none to move to.
     pub(super) fn join(&mut self, task: TaskId, node: NodeId, now_ns: Nanos) {
         if let Scheduler::Tree(tree) = self {
@@ -78,6 +86,13 @@ impl<P: Policy> Tree<P> {
         tree
     }
 
+    fn arrive(&mut self, task: TaskId, weight: Weight, now_ns: Nanos) {
+        self.policy.add(task, weight);
+        let home = self.homes[task.index()];
+        self.policy.place(task, home, now_ns);
+        self.tasks[task.index()] = self.errors.add(self.nodes[home.index()], weight);
+    }
+
     fn plant(&mut self, cgroups: &Cgroups) {
         for node in cgroups.from_the_root() {
             let cgroup = cgroups.get(node).expect("it is not the root");
@@ -89,12 +104,9 @@ impl<P: Policy> Tree<P> {
 }
 
 impl<P: Policy> Policy for Tree<P> {
+    /// Before time begins.
     fn add(&mut self, task: TaskId, weight: Weight) {
-        self.policy.add(task, weight);
-        let home = self.homes[task.index()];
-        // The time matters to tasks that are runnable: it is not.
-        self.policy.place(task, home, 0);
-        self.tasks[task.index()] = self.errors.add(self.nodes[home.index()], weight);
+        self.arrive(task, weight, 0);
     }
 
     /// What it received is kept, and the place for it.

@@ -499,7 +499,7 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             return Ok(());
         }
         if self.tasks[task.index()].state == State::Absent {
-            self.policy.add(task, group.weight);
+            self.policy.arrive(task, group.weight, self.now_ns);
             self.errors.add(task, group.weight);
             self.tasks[task.index()].state = State::Blocked;
         }
