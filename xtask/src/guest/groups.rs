@@ -186,7 +186,7 @@ impl Args {
         thread::sleep(Duration::from_millis(300));
         tree.hogs.start();
         tree.nappers.start();
-        thread::sleep(SETTLING);
+        thread::sleep(Span::begin(&tree, cpus)?.settling());
         let length = Duration::from_secs(self.seconds) / 2;
         let mut spans = vec![Span::begin(&tree, cpus)?];
         thread::sleep(length);
@@ -439,6 +439,12 @@ impl Span {
                 .collect(),
             groups: tree.nodes.len(),
         })
+    }
+
+    /// Hogs that wake at once stand in step after a round or two: of the one that is due least.
+    fn settling(&self) -> Duration {
+        let least = self.due.iter().copied().fold(f64::INFINITY, f64::min);
+        SETTLING.max(Duration::from_secs_f64(2.0 * QUANTUM_US / 1e6 / least))
     }
 
     fn end(&mut self, tree: &Tree) -> Result<()> {
