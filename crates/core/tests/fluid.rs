@@ -101,6 +101,43 @@ impl Twin {
         }
     }
 
+    /// Rates change now: what would end now, but for rounding, ends before they do.
+    fn settle(&mut self) {
+        loop {
+            let rates = self.rates();
+            let ends_now = |(task, rate): (&Task, &Number)| {
+                let left = task.jobs.front().and_then(|job| job.left.as_ref());
+                left.is_some_and(|left| left / rate < nothing())
+            };
+            let Some(id) = self.tasks.iter().zip(&rates).position(ends_now) else { return };
+            self.end_job(id, &nothing());
+        }
+    }
+
+    /// Ends the job of `id` if nothing is left of it but what rounding left.
+    fn end_what_is_done(&mut self, id: usize) {
+        let left = self.tasks[id].jobs.front().and_then(|job| job.left.as_ref());
+        if left.is_some_and(|left| *left < nothing()) {
+            self.settle();
+            self.end_job(id, &nothing());
+        }
+    }
+
+    fn set_weight(&mut self, id: usize, weight: Weight) {
+        if !self.tasks[id].jobs.is_empty() {
+            self.settle();
+        }
+        self.tasks[id].weight = weight;
+    }
+
+    fn stop(&mut self, id: usize) {
+        self.end_what_is_done(id);
+        if !self.tasks[id].jobs.is_empty() {
+            self.settle();
+        }
+        self.tasks[id].jobs.clear();
+    }
+
     /// Ends the jobs of which no more than `left` is left.
     fn end_jobs(&mut self, left: &Number) {
         for id in 0..self.tasks.len() {
@@ -121,7 +158,7 @@ impl Twin {
     }
 
     fn extend(&mut self, id: usize, work_ns: Nanos, now_ns: Nanos) {
-        self.end_job(id, &nothing());
+        self.end_what_is_done(id);
         match self.tasks[id].jobs.back_mut() {
             None => assert!(self.arrive(id, work_ns, now_ns)),
             Some(Job { left: Some(left), .. }) => *left += number(work_ns, 1),
@@ -130,7 +167,10 @@ impl Twin {
     }
 
     fn arrive(&mut self, id: usize, work_ns: Nanos, now_ns: Nanos) -> bool {
-        self.end_job(id, &nothing());
+        self.end_what_is_done(id);
+        if self.tasks[id].jobs.is_empty() {
+            self.settle();
+        }
         let task = &mut self.tasks[id];
         if task.jobs.len() == 2 {
             task.missed += 1;
@@ -202,12 +242,11 @@ proptest! {
                 }
                 Verb::SetWeight(of) => {
                     fluid.set_weight(id_of(id), weight(of));
-                    twin.tasks[id].weight = weight(of);
+                    twin.set_weight(id, weight(of));
                 }
                 Verb::Stop => {
                     fluid.stop(id_of(id));
-                    twin.end_job(id, &nothing());
-                    twin.tasks[id].jobs.clear();
+                    twin.stop(id);
                 }
             }
             for (id, task) in twin.tasks.iter().enumerate() {
