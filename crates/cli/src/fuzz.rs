@@ -76,6 +76,7 @@ fn targets() -> Vec<Target<'static>> {
                 "wake",
                 "pick",
                 "charge",
+                "aside",
                 "block",
                 "remove",
                 "weight",

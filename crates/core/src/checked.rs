@@ -243,6 +243,13 @@ impl<P: Policy> Policy for Checked<P> {
         self.policy.block(task, now_ns);
     }
 
+    fn stand_aside(&mut self, task: TaskId, now_ns: Nanos) {
+        self.check_instant(now_ns, "stand_aside");
+        caller(self.contract.block(task, now_ns));
+        self.follow(task, State::Waiting, State::Blocked);
+        self.policy.stand_aside(task, now_ns);
+    }
+
     fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
         self.check_instant(now_ns, "pick");
         caller(self.contract.ask(cpu, now_ns));

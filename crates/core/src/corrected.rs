@@ -28,6 +28,8 @@
 //! * A task that is entitled to a whole cpu, of several, is left alone once it is behind by a quarter of a
 //!   quantum: nobody uses its turn or interrupts it, since it could not make up for that.
 //! * The rest of an interrupted turn is used next on that cpu, or on one that would else idle.
+//! * A task that [stands aside](Policy::stand_aside) is picked no more than one that sleeps, but the ideal
+//!   serves it on. When it wakes it is behind by [sixteen quanta](ASIDE) at most, and does not run early.
 //! * Until a task sleeps, wakes late or changes weight nothing is counted and nothing is corrected: then
 //!   the decisions are the policy's, and its bound holds.
 //!
@@ -123,6 +125,9 @@ pub const ROOM: u64 = 1;
 pub const ADVANCE: u64 = 1;
 /// A task that sleeps is behind by at most so many quanta: more it does not want.
 pub const KEPT: u64 = 2;
+/// A task that [stood aside](Policy::stand_aside), and wakes, is behind by at most so many quanta: who could not
+/// run for long keeps nobody waiting for longer when he can.
+pub const ASIDE: u64 = 16;
 /// A run of a task that woke lasts at most this part of a quantum.
 pub const RUN_PART: Nanos = 4;
 /// Less than this part of a quantum is not worth a run.
@@ -140,6 +145,8 @@ const NIL: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Asleep,
+    /// Asleep for the policy, and awake in the ideal.
+    Aside,
     Waiting,
     /// It waits and woke not long ago; it is in `ready`.
     Ready,
@@ -372,7 +379,6 @@ impl<P: Policy> Corrected<P> {
         if cpu != NIL {
             self.end_turn(cpu as usize, now_ns);
         }
-        self.ideal_from(now_ns).block(task);
     }
 
     /// The turn of `cpu` is over: the policy is told what was used of it.
@@ -588,13 +594,16 @@ impl<P: Policy> Policy for Corrected<P> {
 
     fn remove(&mut self, task: TaskId, now_ns: Nanos) {
         // Whom what the task leaves lets the ideal catch up with is seen at the next call, as in the kernel.
-        let ideal = if self.tasks[task.index()].at == NIL {
-            self.ideal_at(now_ns)
-        } else {
+        let known = self.tasks[task.index()];
+        if known.at != NIL {
             self.withdraw(task, now_ns);
-            self.ideal.as_mut()
-        };
-        if let Some(ideal) = ideal {
+        }
+        if known.at != NIL || known.state == State::Aside {
+            self.ideal_from(now_ns).block(task);
+        } else {
+            self.ideal_at(now_ns);
+        }
+        if let Some(ideal) = &mut self.ideal {
             ideal.remove(task);
         }
         self.tasks[task.index()] = Task::UNKNOWN;
@@ -624,7 +633,13 @@ impl<P: Policy> Policy for Corrected<P> {
             self.ideal_from(now_ns);
         }
         self.list(task);
-        self.tasks[task.index()].state = State::Waiting;
+        let was = core::mem::replace(&mut self.tasks[task.index()].state, State::Waiting);
+        if was == State::Aside {
+            let most_ns = ASIDE * self.quantum_ns;
+            self.ideal_from(now_ns).forgo(task, most_ns);
+            self.policy.wake(task, now_ns);
+            return;
+        }
         let advance_ns =
             if self.tasks[task.index()].is_new { 0 } else { ADVANCE * self.quantum_ns };
         if let Some(ideal) = self.ideal_at(now_ns) {
@@ -640,6 +655,13 @@ impl<P: Policy> Policy for Corrected<P> {
 
     fn block(&mut self, task: TaskId, now_ns: Nanos) {
         self.withdraw(task, now_ns);
+        self.ideal_from(now_ns).block(task);
+        self.policy.block(task, now_ns);
+    }
+
+    fn stand_aside(&mut self, task: TaskId, now_ns: Nanos) {
+        self.withdraw(task, now_ns);
+        self.tasks[task.index()].state = State::Aside;
         self.policy.block(task, now_ns);
     }
 
@@ -721,7 +743,8 @@ impl<P: Policy> Policy for Corrected<P> {
 
     fn serves(&self, task: TaskId) -> Option<bool> {
         let ideal = self.ideal.as_ref()?;
-        Some(self.tasks[task.index()].at != NIL || ideal.is_ahead(task))
+        let known = &self.tasks[task.index()];
+        Some(known.at != NIL || known.state == State::Aside || ideal.is_ahead(task))
     }
 
     fn slice_ns(&self, task: TaskId) -> Option<Nanos> {

@@ -770,6 +770,11 @@ impl<P: Policy> Policy for Measured<P> {
         self.policy.block(task, now_ns);
     }
 
+    fn stand_aside(&mut self, task: TaskId, now_ns: Nanos) {
+        self.errors.block(task, now_ns);
+        self.policy.stand_aside(task, now_ns);
+    }
+
     fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
         let task = self.policy.pick(cpu, now_ns)?;
         self.errors.start(task, now_ns);

@@ -174,6 +174,13 @@ pub trait Policy {
     /// `task` was waiting and is now blocked.
     fn block(&mut self, task: TaskId, now_ns: Nanos);
 
+    /// `task`, which waits, was picked often enough, for a backend that runs later what it was picked for: it
+    /// is not picked before it wakes. But it is not asleep: where errors are kept the ideal serves it on
+    /// ([`Corrected`](crate::Corrected)). To most policies it is blocked.
+    fn stand_aside(&mut self, task: TaskId, now_ns: Nanos) {
+        self.block(task, now_ns);
+    }
+
     /// The task that runs next on `cpu`, for one quantum; `None` if the cpu shall idle. The task
     /// that ran on `cpu` before has been charged.
     fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId>;
@@ -268,6 +275,9 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
     }
     fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
         (**self).charge(task, used_ns, now_ns);
+    }
+    fn stand_aside(&mut self, task: TaskId, now_ns: Nanos) {
+        (**self).stand_aside(task, now_ns);
     }
     fn interrupt(&mut self, now_ns: Nanos) -> Option<CpuId> {
         (**self).interrupt(now_ns)

@@ -18,6 +18,7 @@
 //! | `T remove TASK` | it is forgotten |
 //! | `T weight TASK WEIGHT` | it has another weight |
 //! | `T wake TASK`, `T block TASK` | it waits; it does so no longer |
+//! | `T aside TASK` | it had turns enough on other cpus, and is not picked until it wakes |
 //! | `T endow TASK NS` | it was just added, and may use so much before the policy serves it |
 //! | `T take TASK NS` | so much of its credit was taken from it |
 //! | `T retire TASK NS` | it has ended, and leaves so much credit |
@@ -52,14 +53,14 @@ use std::thread::{self, JoinHandle};
 use anyhow::{Context, Result, bail};
 
 use crate::bpf_intf::{
-    away_AWAY_CPUS, away_AWAY_RESCUE, event, event_kind_EVENT_ADD, event_kind_EVENT_AWAY,
-    event_kind_EVENT_BLOCK, event_kind_EVENT_CHARGE, event_kind_EVENT_CPUS, event_kind_EVENT_ENDOW,
-    event_kind_EVENT_FORFEIT, event_kind_EVENT_FORGO, event_kind_EVENT_INTERRUPT,
-    event_kind_EVENT_KEEP, event_kind_EVENT_LENGTHEN, event_kind_EVENT_PAID, event_kind_EVENT_PASS,
-    event_kind_EVENT_PICK, event_kind_EVENT_REMOVE, event_kind_EVENT_RETIRE,
-    event_kind_EVENT_RETURN, event_kind_EVENT_TAKE, event_kind_EVENT_WAKE, event_kind_EVENT_WEIGHT,
-    limits_MAX_CPUS, step, step_latch_LATCH_GROUP, step_latch_LATCH_KIND, step_latch_LATCH_NONE,
-    step_latch_LATCH_QUEUE,
+    away_AWAY_CPUS, away_AWAY_RESCUE, event, event_kind_EVENT_ADD, event_kind_EVENT_ASIDE,
+    event_kind_EVENT_AWAY, event_kind_EVENT_BLOCK, event_kind_EVENT_CHARGE, event_kind_EVENT_CPUS,
+    event_kind_EVENT_ENDOW, event_kind_EVENT_FORFEIT, event_kind_EVENT_FORGO,
+    event_kind_EVENT_INTERRUPT, event_kind_EVENT_KEEP, event_kind_EVENT_LENGTHEN,
+    event_kind_EVENT_PAID, event_kind_EVENT_PASS, event_kind_EVENT_PICK, event_kind_EVENT_REMOVE,
+    event_kind_EVENT_RETIRE, event_kind_EVENT_RETURN, event_kind_EVENT_TAKE, event_kind_EVENT_WAKE,
+    event_kind_EVENT_WEIGHT, limits_MAX_CPUS, step, step_latch_LATCH_GROUP, step_latch_LATCH_KIND,
+    step_latch_LATCH_NONE, step_latch_LATCH_QUEUE,
 };
 use crate::policies::Spec;
 use crate::shared::Memory;
@@ -206,6 +207,7 @@ fn write_event(out: &mut impl Write, event: &event) -> io::Result<()> {
         event_kind_EVENT_WEIGHT => writeln!(out, "{now_ns} weight {task} {value}"),
         event_kind_EVENT_WAKE => writeln!(out, "{now_ns} wake {task}"),
         event_kind_EVENT_BLOCK => writeln!(out, "{now_ns} block {task}"),
+        event_kind_EVENT_ASIDE => writeln!(out, "{now_ns} aside {task}"),
         event_kind_EVENT_PICK if task == u32::MAX => writeln!(out, "{now_ns} pick {cpu} -"),
         event_kind_EVENT_PICK => writeln!(out, "{now_ns} pick {cpu} {task}"),
         event_kind_EVENT_INTERRUPT if cpu == NO_CPU => writeln!(out, "{now_ns} interrupt -"),

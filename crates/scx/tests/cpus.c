@@ -1125,6 +1125,7 @@ static void print_event(const struct event *it)
 	case EVENT_WEIGHT: printf("%" PRIu64 " weight %u %" PRIu64 "\n", now, it->task, it->value); break;
 	case EVENT_WAKE: print_number("wake", now, it->task); break;
 	case EVENT_BLOCK: print_number("block", now, it->task); break;
+	case EVENT_ASIDE: print_number("aside", now, it->task); break;
 	case EVENT_PICK:
 		printf("%" PRIu64 " pick %u ", now, it->cpu);
 		printf(it->task == NIL ? "-\n" : "%u\n", it->task);

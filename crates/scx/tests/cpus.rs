@@ -81,6 +81,7 @@ impl Replay {
             "weight" => self.policy.set_weight(task(), weight(), now_ns),
             "wake" => self.policy.wake(task(), now_ns),
             "block" => self.policy.block(task(), now_ns),
+            "aside" => self.policy.stand_aside(task(), now_ns),
             "charge" => self.policy.charge(task(), number(3), now_ns),
             "pick" => {
                 let picked = self.policy.pick(index(2), now_ns);

@@ -349,6 +349,11 @@ impl Recorder {
                 self.wake(index);
                 self.interrupt();
             }
+            (_, 2) => {
+                self.call(format_args!("j {id}"));
+                self.policy.stand_aside(task, self.now_ns);
+                self.states[index] = State::Blocked;
+            }
             (_, choice) => self.leave(index, choice == 1),
         }
     }

@@ -158,6 +158,7 @@ static void call(char verb, u64 first, u64 second)
 	case 's': turns_set_weight(task, (u32)second); break;
 	case 'w': turns_wake(task); break;
 	case 'b': turns_block(task); break;
+	case 'j': turns_stand_aside(task); break;
 	case 'c': turns_charge(task, second); break;
 	case 't': replay_now_ns = first; break;
 	case 'p':

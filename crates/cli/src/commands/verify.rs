@@ -286,6 +286,7 @@ impl Replay {
             ("weight", [task, weight]) => self.weight(number(task)?, weight)?,
             ("wake", [task]) => self.wake(number(task)?)?,
             ("block", [task]) => self.block(number(task)?)?,
+            ("aside", [task]) => self.stand_aside(number(task)?)?,
             ("charge", [task, charged, used]) => {
                 self.charge(number(task)?, charged.parse()?, used.parse()?)?;
             }
@@ -481,6 +482,15 @@ impl Replay {
         if !away {
             self.errors.block(TaskId(task), self.now_ns);
         }
+        Ok(())
+    }
+
+    /// It wants a cpu as before.
+    fn stand_aside(&mut self, task: u32) -> Result<()> {
+        let waiting = self.task(task, &[State::Waiting])?;
+        waiting.state = State::Blocked;
+        waiting.away = true;
+        self.policy.stand_aside(TaskId(task), self.now_ns);
         Ok(())
     }
 

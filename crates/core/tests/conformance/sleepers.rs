@@ -347,6 +347,50 @@ fn a_chain_of_new_tasks_gains_nothing() {
     }
 }
 
+/// Two hogs of one weight on a cpu, of which one is `away` from the policy for so many quanta. How many it has of
+/// the next forty.
+fn quanta_after(mut policy: Box<dyn Policy>, away: fn(&mut dyn Policy, Nanos), quanta: u64) -> u64 {
+    for id in [TaskId(0), TaskId(1)] {
+        policy.add(id, Weight::ONE);
+        policy.wake(id, 0);
+    }
+    let run = |policy: &mut dyn Policy, from: u64, count: u64| {
+        let (mut now_ns, mut received_ns) = (from * QUANTUM_NS, 0);
+        while now_ns < (from + count) * QUANTUM_NS {
+            let task = policy.pick(0, now_ns).expect("one is runnable");
+            let used_ns = policy.slice_ns(task).unwrap_or(QUANTUM_NS);
+            now_ns += used_ns;
+            policy.charge(task, used_ns, now_ns);
+            received_ns += if task == TaskId(1) { used_ns } else { 0 };
+        }
+        received_ns / QUANTUM_NS
+    };
+    run(&mut policy, 0, 10);
+    away(&mut policy, 10 * QUANTUM_NS);
+    assert_eq!(run(&mut policy, 10, quanta), 0, "it was picked");
+    policy.wake(TaskId(1), (10 + quanta) * QUANTUM_NS);
+    run(&mut policy, 10 + quanta, 40)
+}
+
+/// Half of what it stood aside for comes after that, and sixteen quanta at most; who slept has what everybody
+/// has who did, two.
+#[test]
+fn who_stands_aside_is_not_asleep() {
+    for entry in by_weight() {
+        let policy = || corrected(&entry, &Setup::new(1, QUANTUM_NS));
+        for quanta in [1, 8, 20, 33, 200] {
+            let _context = Context(format!("{}, {quanta} quanta", entry.name));
+            let aside = |policy: &mut dyn Policy, now_ns| policy.stand_aside(TaskId(1), now_ns);
+            let asleep = |policy: &mut dyn Policy, now_ns| policy.block(TaskId(1), now_ns);
+            let (aside, asleep) =
+                (quanta_after(policy(), aside, quanta), quanta_after(policy(), asleep, quanta));
+            let due = 20 + (quanta / 2).min(16);
+            assert!(aside.abs_diff(due) <= 2, "{aside} of forty, due {due}");
+            assert!(asleep <= 22, "{asleep} of forty after a sleep");
+        }
+    }
+}
+
 /// A change of weight while tasks sleep and run: afterwards everybody has the new share.
 fn reweighting(entries: &[Entry], rule: Rule) {
     on_all_cpus(entries, &[1, 2], |entry, cpus| {

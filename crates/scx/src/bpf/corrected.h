@@ -509,12 +509,17 @@ turns_fn void corrected_begin(u32 id)
 {
 	struct turn __arena *turn = TURN(id);
 	u64 advance_ns = turn->is_new ? 0 : corrected_advance_ns();
+	bool was_aside = turn->state == TURN_ASIDE;
 
-	policy_assert(turn->state == TURN_ASLEEP);
+	policy_assert(was_aside || turn->state == TURN_ASLEEP);
 	corrected_list(id);
 	turn->state = TURN_WAITING;
 	if (!CORRECTED->open)
 		return;
+	if (was_aside) {
+		online_forgo(id);
+		return;
+	}
 	online_wake(id);
 	turn->credit_ns = advance_ns;
 	if (online_error_ns(id) < (s64)advance_ns)
@@ -584,12 +589,26 @@ turns_fn void corrected_block(u32 id)
 		policy_charge(over, CORRECTED->over_ns);
 }
 
+/* A task, which waits, was picked often enough: the policy serves it no longer, but the ideal does. */
+turns_fn void corrected_stand_aside(u32 id)
+{
+	u32 over;
+
+	corrected_need_errors();
+	over = corrected_withdraw(id);
+	TURN(id)->state = TURN_ASIDE;
+	if (over != NIL)
+		policy_charge(over, CORRECTED->over_ns);
+}
+
 turns_fn void corrected_remove(u32 id)
 {
 	if (TURN(id)->listed)
 		corrected_block(id);
 	else if (CORRECTED->open)
 		online_advance(now_ns());
+	if (TURN(id)->state == TURN_ASIDE)
+		online_block(id);
 	online_remove(id);
 }
 

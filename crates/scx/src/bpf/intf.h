@@ -55,6 +55,7 @@ enum event_kind {
 	EVENT_WEIGHT,		/* value: weight */
 	EVENT_WAKE,
 	EVENT_BLOCK,
+	EVENT_ASIDE,		/* it is not picked until it wakes */
 	EVENT_PICK,		/* task: NIL if the cpu idles */
 	EVENT_CHARGE,		/* value: ns charged; extra: ns really used since the last charge */
 	EVENT_AWAY,		/* begins a quantum outside the policy; value: enum away */

@@ -42,6 +42,8 @@
 
 /* A task that sleeps is behind by at most so many quanta: more it does not want. */
 #define ONLINE_KEPT_QUANTA 2
+/* One that stood aside, and wakes, is behind by at most so many: it keeps nobody waiting for longer. */
+#define ONLINE_ASIDE_QUANTA 16
 /* The framework's debts are no longer (ledger.h). */
 #define ONLINE_DEBT_QUANTA 8
 /* No time that is reckoned with is longer: a century and a half. */
@@ -487,13 +489,13 @@ static __always_inline void online_withdraw(u32 id, struct s128 error)
 }
 
 /*
- * A task is served no longer, and is behind by at most ONLINE_KEPT_QUANTA: it had no use for the rest. Those
+ * A task is served no longer, and is behind by at most so many quanta: it had no use for the rest. Those
  * have it who would have received more without the task while that lasted.
  */
-static __always_inline void online_leave(u32 id, struct s128 error)
+static __always_inline void online_leave(u32 id, struct s128 error, u64 kept_quanta)
 {
 	struct online_task __arena *task = ONLINE_TASK(id);
-	s64 excess_ns = -(s64)(ONLINE_KEPT_QUANTA * quantum_ns()) - error.high - (error.low != 0);
+	s64 excess_ns = -(s64)(kept_quanta * quantum_ns()) - error.high - (error.low != 0);
 
 	if (excess_ns < 0)
 		excess_ns = 0;
@@ -544,7 +546,7 @@ static __always_inline void online_end(u32 id)
 {
 	online_expect_end(id, false);
 	ONLINE_TASK(id)->ahead = false;
-	online_leave(id, online_error(ONLINE_TASK(id)));
+	online_leave(id, online_error(ONLINE_TASK(id)), ONLINE_KEPT_QUANTA);
 }
 
 /* Tasks that the ideal has caught up with are asleep from now on. */
@@ -632,7 +634,20 @@ policy_fn u32 online_block(u32 id)
 		online_expect_end(id, true);
 		return 0;
 	}
-	online_leave(id, error);
+	online_leave(id, error, ONLINE_KEPT_QUANTA);
+	return 0;
+}
+
+/* A task, which is awake and stood aside, is behind by at most so much: it had no use for the rest. */
+policy_fn u32 online_forgo(u32 id)
+{
+	struct s128 error = online_error(ONLINE_TASK(id));
+
+	if ((s64)error.high >= -(s64)(ONLINE_ASIDE_QUANTA * quantum_ns()))
+		return 0;
+	online_leave(id, error, ONLINE_ASIDE_QUANTA);
+	online_enter(id);
+	online_readjust();
 	return 0;
 }
 

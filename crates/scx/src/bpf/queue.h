@@ -138,7 +138,9 @@ global_fn u32 part(u32 id)
 	slot->state = TASK_BLOCKED;
 	if (slot->aside) {
 		slot->aside = false;
-		return 0;
+		if (!turns_is_aside(id))
+			return 0;
+		wake_turn(id);
 	}
 	record(EVENT_BLOCK, id, 0, 0, 0);
 	turns_block(id);

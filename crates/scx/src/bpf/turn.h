@@ -24,6 +24,8 @@ enum turn_state {
 	TURN_ON,
 	/* It waits for the rest of its turn: in the list of interrupted ones. */
 	TURN_INTERRUPTED,
+	/* Where turns are corrected: asleep for the policy, and awake in the ideal. */
+	TURN_ASIDE,
 };
 
 /* What a task is for the policy. */

@@ -612,6 +612,23 @@ turns_fn void turns_block(u32 id)
 		turns_leave(turn, id);
 }
 
+/* A task, which waits, was picked often enough: until it wakes the policy serves others. */
+turns_fn void turns_stand_aside(u32 id)
+{
+	if (!corrects_turns()) {
+		turns_block(id);
+		return;
+	}
+	corrected_stand_aside(id);
+	policy_block(id);
+}
+
+/* True if a task stands aside, and is served by the ideal. */
+turns_fn bool turns_is_aside(u32 id)
+{
+	return corrects_turns() && TURN(id)->state == TURN_ASIDE;
+}
+
 turns_fn void turns_stopped(u32 cpu)
 {
 	TURNS->stopping -= turn_cpu(cpu)->stopping;
