@@ -149,6 +149,8 @@ impl Online {
         if self.errors.error_now(task) < ServiceError::from_ns(-most_ns.cast_signed()) {
             self.errors.block_behind(task, most_ns);
             self.follow_caps();
+            // Whom that lets the ideal catch up with is asleep before rates change again, as in the kernel.
+            self.advance(self.errors.now_ns());
             self.wake(task);
         }
     }

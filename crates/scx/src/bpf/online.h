@@ -646,6 +646,8 @@ policy_fn u32 online_forgo(u32 id)
 	if ((s64)error.high >= -(s64)(ONLINE_ASIDE_QUANTA * quantum_ns()))
 		return 0;
 	online_leave(id, error, ONLINE_ASIDE_QUANTA);
+	/* Whom that lets the ideal catch up with is asleep before rates change again. */
+	online_end_all();
 	online_enter(id);
 	online_readjust();
 	return 0;
