@@ -375,7 +375,8 @@ impl Fluid {
     #[must_use]
     pub fn service_ns(&self, task: TaskId) -> Nanos {
         let service = self.tasks[task.index()].service(self.virtual_now);
-        floor_ns(service + (1 << 63))
+        let nearest_ns = ServiceError(service.cast_signed()).nearest_ns();
+        Nanos::try_from(nearest_ns).expect("services are far below 2^63 ns")
     }
 
     /// Jobs of `task` that the ideal has done.

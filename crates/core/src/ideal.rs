@@ -198,14 +198,22 @@ impl ServiceError {
         ServiceError(error)
     }
 
-    /// In nanoseconds, rounded to 2^−20 ns: far above what the arithmetic of
-    /// [`ServiceErrors`] loses, so that what is exactly 0 prints as 0.
+    /// In units of 2^−20 ns, rounded: far above what the arithmetic of [`ServiceErrors`] loses.
+    const fn rounded(self) -> i128 {
+        const DROPPED: u32 = 64 - 20;
+        (self.0 + (1 << (DROPPED - 1))) >> DROPPED
+    }
+
+    /// To the nearest nanosecond, and up from the middle, of what it is in [`in_ns`](Self::in_ns).
+    pub(crate) const fn nearest_ns(self) -> i128 {
+        (self.rounded() + (1 << 19)) >> 20
+    }
+
+    /// In nanoseconds, rounded to 2^−20 ns, so that what is exactly 0 prints as 0.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn in_ns(self) -> f64 {
-        const DROPPED: u32 = 64 - 20;
-        let rounded = (self.0 + (1 << (DROPPED - 1))) >> DROPPED;
-        rounded as f64 / f64::from(1u32 << 20)
+        self.rounded() as f64 / f64::from(1u32 << 20)
     }
 
     /// In quanta of `quantum_ns`.
@@ -550,7 +558,7 @@ impl ServiceErrors {
         let error = self.error(task, now_ns).0;
         let ideal = (i128::from(self.tasks[task.index()].used_ns) << 64) - error;
         debug_assert!(ideal >= -(1 << 63), "the ideal never takes away");
-        ((ideal + (1 << 63)) >> 64) as Nanos
+        ServiceError(ideal).nearest_ns() as Nanos
     }
 
     /// Its error at the latest time asked for.
@@ -770,6 +778,7 @@ impl<P: Policy> Policy for Measured<P> {
         self.policy.block(task, now_ns);
     }
 
+    /// To the yardstick it sleeps.
     fn stand_aside(&mut self, task: TaskId, now_ns: Nanos) {
         self.errors.block(task, now_ns);
         self.policy.stand_aside(task, now_ns);

@@ -240,6 +240,8 @@ mod tests {
         awake: [bool; TASKS],
         ahead: [bool; TASKS],
         errors: [f64; TASKS],
+        /// How often a task left: what it had no use for is rounded to a nanosecond each time.
+        left: u32,
     }
 
     impl Naive {
@@ -261,30 +263,37 @@ mod tests {
             rates
         }
 
-        /// False if somebody is caught up with who may not be yet where errors are off by so much.
-        fn advance(&mut self, elapsed: f64, off: f64) -> bool {
+        /// How far the errors may be off, that the ends are rounded to a nanosecond included.
+        fn off(&self) -> f64 {
+            f64::from(1 + self.left)
+        }
+
+        /// False if somebody is caught up with who may not be yet.
+        fn advance(&mut self, elapsed: f64) -> bool {
             let rates = self.rates();
             for (error, rate) in self.errors.iter_mut().zip(rates) {
                 *error -= elapsed * rate;
             }
-            let mut is_clear = self.is_clear(off);
+            let mut is_clear = self.is_clear();
             while let Some(task) = self.ended() {
                 self.leave(task);
-                is_clear &= self.is_clear(off);
+                is_clear &= self.is_clear();
             }
             is_clear
         }
 
-        fn is_clear(&self, off: f64) -> bool {
-            (0..TASKS).all(|task| !self.ahead[task] || self.errors[task].abs() > off)
-                && self.order_is_clear(off)
+        fn is_clear(&self) -> bool {
+            let clear =
+                |task: usize| !self.ahead[task] || self.errors[task].abs() > 1.0 + self.off();
+            (0..TASKS).all(clear) && self.order_is_clear()
         }
 
         /// False if two that share cpus were caught up with at nearly the same time.
-        fn order_is_clear(&self, off: f64) -> bool {
+        fn order_is_clear(&self) -> bool {
             let others = |task| (0..task).filter(|&other| self.shares_and_ended(other));
             let apart = |a: usize, b: usize| (self.since(a) - self.since(b)).abs();
-            let rounded = |a: usize, b: usize| off / self.weights[a] + off / self.weights[b];
+            let rounded =
+                |a: usize, b: usize| self.off() * (1.0 / self.weights[a] + 1.0 / self.weights[b]);
             let mut ended = (0..TASKS).filter(|&task| self.shares_and_ended(task));
             ended.all(|a| others(a).all(|b| apart(a, b) > rounded(a, b)))
         }
@@ -319,6 +328,7 @@ mod tests {
         fn leave(&mut self, task: usize) {
             let (error, with) = (self.errors[task], self.rates());
             let kept = error.max(-50.0);
+            self.left += 1;
             (self.awake[task], self.ahead[task], self.errors[task]) = (false, false, kept);
             let (lasted, without) = ((kept - error) / with[task], self.rates());
             for other in (0..TASKS).filter(|&other| other != task) {
@@ -431,18 +441,18 @@ mod tests {
                 awake: [false; TASKS],
                 ahead: [false; TASKS],
                 errors: [0.0; TASKS],
+                left: 0,
             };
             let (mut now_ns, mut numbers) = (0, weights);
-            for (number, event) in (1u32..).zip(events) {
-                // Ends, and what nobody had a use for, are rounded to a nanosecond each time.
-                let off = f64::from(number);
+            for event in events {
+                let off = naive.off();
                 match event {
                     Event::Pass(elapsed_ns) => {
                         now_ns += elapsed_ns;
                         online.advance(now_ns);
                         let elapsed = f64::from(u32::try_from(elapsed_ns).expect("short"));
                         // From there on the two may differ by more.
-                        if !naive.advance(elapsed, 1.0 + off) {
+                        if !naive.advance(elapsed) {
                             break;
                         }
                     }
@@ -487,7 +497,7 @@ mod tests {
                     let error = online.errors.error_now(id(task)).in_ns();
                     let expected = naive.errors[task];
                     prop_assert!(
-                        (error - expected).abs() < off,
+                        (error - expected).abs() < naive.off(),
                         "task {task}: {error}, not {expected}"
                     );
                 }

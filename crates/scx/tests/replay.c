@@ -9,6 +9,7 @@
  *   a TASK WEIGHT          add          r TASK           remove
  *   s TASK WEIGHT          set_weight   w TASK           wake
  *   b TASK                 block        c TASK USED_NS   charge
+ *   j TASK                 stand aside
  *   p CPU                  pick: prints the task, or -1, and how long it may run, or 0
  *   x 0                    interrupt: prints the cpu, or -1, and 0
  *   e TASK NS              endow        d TASK NS        take credit: prints how much, and 0

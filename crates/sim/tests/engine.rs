@@ -363,9 +363,7 @@ proptest! {
         let (fluid, _) = run(&workload, "gr3");
         for (gms, fluid) in gms.tasks.iter().zip(&fluid.tasks) {
             prop_assert_eq!(gms.service.service_ns, fluid.service.service_ns);
-            // Half a nanosecond, less what one of them rounded before, is rounded either way.
-            let apart_ns = gms.service.ideal_ns.abs_diff(fluid.service.ideal_ns);
-            prop_assert!(apart_ns <= 1, "{:?} {:?}", gms, fluid);
+            prop_assert_eq!(gms.service.ideal_ns, fluid.service.ideal_ns);
             prop_assert!((gms.errors.error_min - fluid.errors.error_min).abs() < 1e-9);
             prop_assert!((gms.errors.error_max - fluid.errors.error_max).abs() < 1e-9);
         }
