@@ -125,8 +125,8 @@ pub const ROOM: u64 = 1;
 pub const ADVANCE: u64 = 1;
 /// A task that sleeps is behind by at most so many quanta: more it does not want.
 pub const KEPT: u64 = 2;
-/// A task that [stood aside](Policy::stand_aside), and wakes, is behind by at most so many quanta: who could not
-/// run for long keeps nobody waiting for longer when he can.
+/// A task that [stood aside](Policy::stand_aside), and wakes, is behind by at most so many quanta:
+/// who could not run for long keeps nobody waiting for longer when he can.
 pub const ASIDE: u64 = 16;
 /// A run of a task that woke lasts at most this part of a quantum.
 pub const RUN_PART: Nanos = 4;

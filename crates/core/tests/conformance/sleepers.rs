@@ -347,8 +347,8 @@ fn a_chain_of_new_tasks_gains_nothing() {
     }
 }
 
-/// Two hogs of one weight on a cpu, of which one is `away` from the policy for so many quanta. How many it has of
-/// the next forty.
+/// Two hogs of one weight on a cpu, of which one is `away` from the policy for so many quanta. How many
+/// it has of the next forty.
 fn quanta_after(mut policy: Box<dyn Policy>, away: fn(&mut dyn Policy, Nanos), quanta: u64) -> u64 {
     for id in [TaskId(0), TaskId(1)] {
         policy.add(id, Weight::ONE);

@@ -17,9 +17,9 @@
  * weight, and with it what they run then. Who is due less than one turn in that time may have one, too; that
  * is due as long after the one before as its weight says, and waits for those that are due earlier.
  *
- * Where turns are corrected, who has left the queue is served by the ideal as before, if he may run anywhere:
- * he is short of time only since others, and the kernel, have the cpus that are left to him. Who has a mask is
- * asleep there: what his cpus cannot give nobody owes him.
+ * Where turns are corrected, who has left the queue is served by the ideal as before, if he may run
+ * anywhere: he is short of time only since others, and the kernel, have the cpus that are left to him. Who
+ * has a mask is asleep there: what his cpus cannot give nobody owes him.
  *
  * Seats. Policies keep a task for the cpu that ran it until that asks again, and a cpu that runs paid
  * turns does not ask. So what the policy takes for a cpu is a seat: when a cpu picks a task that it must
