@@ -26,6 +26,8 @@
  * heavy task many times in a row when light ones are not due, so that a pick may take some P * N
  * decisions, though one a quantum in the mean. With several cpus a task that blocks within its
  * quantum is charged all of it, and loses its frontlog. A cap below 100 is rounded by more than 1 %.
+ * A user can have all that is left of a cycle be due to tasks that run elsewhere: after so many decisions
+ * (CHOICES) the heaviest task that no cpu has runs for a quantum that is not counted.
  */
 #ifndef PRORATA_VTRR_H
 #define PRORATA_VTRR_H
@@ -38,8 +40,8 @@
 #include "../ranked.h"
 #include "../vtime.h"
 
-/* More than a pick takes but for thousands of tasks and cpus; a loop may have 2^23 turns. */
-#define CHOICES_MAX (1 << 20)
+/* For each quantum that tasks may have to come, a pick makes so many choices for each cpu at most. */
+#define CHOICES 2
 /* The most quanta that a task may have to come, if no more tasks are runnable: crates/core/src/central.rs. */
 #define FRONTLOG 32
 
@@ -358,6 +360,19 @@ static __always_inline u32 release_cpu(u32 cpu)
 	return id;
 }
 
+/* The heaviest runnable task that no cpu holds; there is one. */
+policy_fn u32 heaviest_free(void)
+{
+	u32 id = SET->heaviest, i;
+
+	bpf_for(i, 0, POLICY_CPUS) {
+		if (!TASK(id)->held)
+			break;
+		id = RANK(id)->lighter;
+	}
+	return id;
+}
+
 policy_fn u32 pick_among_cpus(u32 cpu)
 {
 	bool crowded = SET->count > SET->cpus;
@@ -372,7 +387,7 @@ policy_fn u32 pick_among_cpus(u32 cpu)
 		return hold(cpu, id);
 	if (SET->count == STATE->held)
 		return NIL;
-	bpf_for(i, 0, CHOICES_MAX) {
+	bpf_for(i, 0, CHOICES * SET->cpus * most) {
 		id = choose();
 		account(id, quantum_ns());
 		if (!TASK(id)->held)
@@ -382,7 +397,7 @@ policy_fn u32 pick_among_cpus(u32 cpu)
 			STATE->counts.frontlogs++;
 		}
 	}
-	return NIL;
+	return hold(cpu, heaviest_free());
 }
 
 /* --- the contract -------------------------------------------------------------------------- */
