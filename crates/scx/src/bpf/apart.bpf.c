@@ -235,7 +235,7 @@ static __always_inline void send_away(struct task_struct *p, u32 id)
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | slot->home, ledger_slice_ns(slot), 0);
 }
 
-/* The task that has waited too long for this cpu to leave it waiting, if it still does. */
+/* The task that has waited too long, and this cpu was left with, if it still waits. */
 static __always_inline void rescue(u32 cpu, u64 now)
 {
 	u32 id = DESK(cpu)->overdue - 1;
@@ -243,7 +243,8 @@ static __always_inline void rescue(u32 cpu, u64 now)
 	struct task_struct *p;
 
 	word_exchange(&DESK(cpu)->overdue, 0);
-	if (now - slot->since_ns < rescue_ns || !take_out(slot, id, CLAIMED))
+	/* It may have run since. */
+	if (now - slot->since_ns < LOST_NS || !take_out(slot, id, CLAIMED))
 		return;
 	p = task_of(id);
 	if (!p) {

@@ -7,6 +7,10 @@
  *   the rest      of these .64 s nothing, if there are fewer slots and nobody in them waited too long
  *   its cpu       at its next decision runs it for a quantum outside the policy, if it still waits
  *
+ * A cpu that idles may be about to go: from when the kernel says so until we are told nobody asks it, and
+ * the kernel waits meanwhile for a thread of its own that may wait there (rcu_preempt; cpu 1 idled so for
+ * 21 s, then the kernel ended us). Who waits for such a cpu is soon left with the one where the timer fires.
+ *
  * So decisions pay one look at a word of their own.
  */
 #ifndef PRORATA_OVERDUE_H
@@ -15,6 +19,8 @@
 #define OVERDUE_EVERY_NS 20000000ULL
 #define OVERDUE_SLOTS 1024
 #define OVERDUE_LOOKS (MAX_TASKS / OVERDUE_SLOTS)
+/* Nobody waits so long while his cpu idles, if that one is asked. */
+#define STRANDED_NS 200000000ULL
 
 struct overdue_timer {
 	struct bpf_timer timer;
@@ -40,17 +46,27 @@ static void note_slot(u32 id)
 		word_put(&slots_end, id + 1);
 }
 
+/* True if a cpu has been given nobody. */
+static __always_inline bool has_nobody(u32 cpu)
+{
+	return word_look(&DESK(cpu)->cpu.task) == NIL;
+}
+
 /* True if the task of a slot has waited too long. */
 static __always_inline bool look_overdue(u32 id, u64 now)
 {
-	struct slot __arena *slot = &slots[id];
-	u64 since_ns = word_look(&slot->since_ns);
-	u32 home = word_look(&slot->home);
+	u64 since_ns = word_look(&slots[id].since_ns), most_ns = rescue_ns;
+	u32 cpu = word_look(&slots[id].home);
 
-	if (look_custody(id) != TASK_WAITING || now < since_ns || now - since_ns < rescue_ns)
+	if (has_nobody(cpu)) {
+		cpu = this_cpu();
+		if (most_ns > STRANDED_NS)
+			most_ns = STRANDED_NS;
+	}
+	if (look_custody(id) != TASK_WAITING || now < since_ns || now - since_ns < most_ns)
 		return false;
-	if (word_replace(&DESK(home)->overdue, 0, id + 1))
-		scx_bpf_kick_cpu(home & (MAX_CPUS - 1), SCX_KICK_IDLE);
+	if (word_replace(&DESK(cpu)->overdue, 0, id + 1))
+		scx_bpf_kick_cpu(cpu & (MAX_CPUS - 1), SCX_KICK_IDLE);
 	return true;
 }
 
