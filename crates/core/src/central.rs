@@ -42,6 +42,8 @@ pub fn build(spec: &str, setup: &Setup) -> Result<Box<dyn Policy + Send>, BuildE
 const FRONTLOG: u32 = 32;
 /// For each quantum that tasks may have to come, a pick takes so many decisions for each cpu at most.
 const CHOICES: usize = 2;
+/// And so many in all: a loop in the kernel has an end.
+const CHOICES_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy)]
 struct Known {
@@ -223,7 +225,7 @@ impl Policy for Central {
             return None;
         }
         let most = FRONTLOG.max(u32::try_from(self.runnable.len()).unwrap_or(u32::MAX));
-        for _ in 0..CHOICES * self.cpus * most as usize {
+        for _ in 0..(CHOICES * self.cpus).saturating_mul(most as usize).min(CHOICES_MAX) {
             let task = self.one_cpu.pick(0, now_ns).expect("a task is runnable");
             self.one_cpu.charge(task, self.quantum_ns, now_ns);
             if self.known(task).held_by.is_none() {

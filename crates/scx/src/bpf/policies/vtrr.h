@@ -42,6 +42,8 @@
 
 /* For each quantum that tasks may have to come, a pick makes so many choices for each cpu at most. */
 #define CHOICES 2
+/* And so many in all: a loop may have 2^23 turns. */
+#define CHOICES_MAX (1 << 20)
 /* The most quanta that a task may have to come, if no more tasks are runnable: crates/core/src/central.rs. */
 #define FRONTLOG 32
 
@@ -377,6 +379,7 @@ policy_fn u32 pick_among_cpus(u32 cpu)
 {
 	bool crowded = SET->count > SET->cpus;
 	u32 most = SET->count > FRONTLOG ? SET->count : FRONTLOG;
+	u32 choices = CHOICES * SET->cpus * most;
 	u32 id = release_cpu(cpu), i;
 
 	if (id != NIL && TASK(id)->frontlog) {
@@ -387,7 +390,7 @@ policy_fn u32 pick_among_cpus(u32 cpu)
 		return hold(cpu, id);
 	if (SET->count == STATE->held)
 		return NIL;
-	bpf_for(i, 0, CHOICES * SET->cpus * most) {
+	bpf_for(i, 0, choices < CHOICES_MAX ? choices : CHOICES_MAX) {
 		id = choose();
 		account(id, quantum_ns());
 		if (!TASK(id)->held)
