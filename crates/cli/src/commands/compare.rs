@@ -18,6 +18,8 @@ use super::workload::Overrides;
 use super::{policy, print};
 
 /// Run one workload under several policies in simulation and show them side by side.
+///
+/// The exit status is 1 if no policy has a result.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The workload: TOML of our own (.toml), rt-app's JSON (.json), or a recording by perf sched.
