@@ -245,6 +245,7 @@ impl Policy for Central {
 mod tests {
     use super::*;
     use crate::Checked;
+    use crate::checked::tests::Scripted;
 
     const QUANTUM_NS: Nanos = 1000;
 
@@ -310,24 +311,11 @@ mod tests {
         assert!(most - least <= 1, "{least} to {most}");
     }
 
-    /// Always chooses the first task.
-    struct Stuck;
-
-    impl Policy for Stuck {
-        fn add(&mut self, _: TaskId, _: Weight) {}
-        fn remove(&mut self, _: TaskId, _: Nanos) {}
-        fn set_weight(&mut self, _: TaskId, _: Weight, _: Nanos) {}
-        fn wake(&mut self, _: TaskId, _: Nanos) {}
-        fn block(&mut self, _: TaskId, _: Nanos) {}
-        fn pick(&mut self, _: CpuId, _: Nanos) -> Option<TaskId> {
-            Some(TaskId(0))
-        }
-        fn charge(&mut self, _: TaskId, _: Nanos, _: Nanos) {}
-    }
-
     #[test]
     fn a_pick_ends_though_only_what_runs_elsewhere_is_chosen() {
-        let mut policy = Central::new(Box::new(Stuck), &Setup::new(2, QUANTUM_NS));
+        // Once for the first pick, and as often as a second one may ask: the list has no more.
+        let stuck = Scripted(alloc::vec![Some(TaskId(0)); 1 + 2 * 2 * 32]);
+        let mut policy = Central::new(Box::new(stuck), &Setup::new(2, QUANTUM_NS));
         for (id, weight) in (0..).zip([9, 1, 3, 2]) {
             policy.add(TaskId(id), Weight::new(weight).expect("not 0"));
             policy.wake(TaskId(id), 0);

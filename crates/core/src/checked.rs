@@ -341,7 +341,7 @@ impl<P: Policy> Policy for Checked<P> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::policies::round_robin::RoundRobin;
     use alloc::vec;
@@ -434,7 +434,7 @@ mod tests {
     }
 
     /// Answers from a list, whatever it is asked.
-    struct Scripted(Vec<Option<TaskId>>);
+    pub(crate) struct Scripted(pub(crate) Vec<Option<TaskId>>);
 
     impl Policy for Scripted {
         fn add(&mut self, _: TaskId, _: Weight) {}

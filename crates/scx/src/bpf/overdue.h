@@ -11,6 +11,9 @@
  * the kernel waits meanwhile for a thread of its own that may wait there (rcu_preempt; cpu 1 idled so for
  * 21 s, then the kernel ended us). Who waits for such a cpu is soon left with the one where the timer fires.
  *
+ * Known limit: a cpu takes whom it was left with if he waits, perhaps anew, for LOST_NS: so a shorter
+ * --rescue is as long as that here.
+ *
  * So decisions pay one look at a word of their own.
  */
 #ifndef PRORATA_OVERDUE_H
