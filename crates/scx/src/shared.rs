@@ -266,6 +266,7 @@ fn add_stats(a: prorata_stats, b: prorata_stats) -> prorata_stats {
         far_moves: a.far_moves + b.far_moves,
         crowded_out: a.crowded_out + b.crowded_out,
         longest_wait_ns: a.longest_wait_ns.max(b.longest_wait_ns),
+        most_choices: a.most_choices.max(b.most_choices),
     }
 }
 

@@ -110,6 +110,8 @@ pub(crate) struct Metrics {
     pub(crate) crowded_out: u64,
     #[stat(desc = "longest time in microseconds that a task has waited for a cpu")]
     pub(crate) longest_wait_us: u64,
+    #[stat(desc = "most decisions of the policy's inner algorithm that one pick took")]
+    pub(crate) most_choices: u64,
 }
 
 impl Metrics {
@@ -135,17 +137,17 @@ impl Metrics {
             core_moves: memory.core_moves(),
             crowded_out: stats.crowded_out,
             longest_wait_us: stats.longest_wait_ns / 1000,
+            most_choices: stats.most_choices,
         }
     }
 
-    /// What was counted since `before`; the longest wait stays that since the start.
+    /// What was counted since `before`; the longest and the most stay those since the start.
     fn since(&self, before: &Metrics) -> Metrics {
-        let longest_wait_us = self.longest_wait_us;
         let mut delta = self.clone();
         for (now, before) in delta.counters_mut().into_iter().zip(before.clone().counters_mut()) {
             *now = now.saturating_sub(*before);
         }
-        Metrics { longest_wait_us, ..delta }
+        delta
     }
 
     fn counters_mut(&mut self) -> [&mut u64; 18] {
@@ -176,7 +178,7 @@ impl Metrics {
             out,
             "picks {:>7}  choices {:>7}  idle {:>6}  keeps {:>6}  overdrafts {:>5}  frontlogs {:>6}  \
              readjusted {:>4}  confined {:>5}  moves {:>6}  far {:>5}  rescues {:>3}  beside {:.1} ms  \
-             longest wait {:.1} ms",
+             longest wait {:.1} ms  most choices {}",
             self.picks,
             self.choices,
             self.idle_picks,
@@ -190,6 +192,7 @@ impl Metrics {
             self.rescues,
             Duration::from_micros(self.beside_us).as_secs_f64() * 1e3,
             Duration::from_micros(self.longest_wait_us).as_secs_f64() * 1e3,
+            self.most_choices,
         )?;
         Ok(())
     }
@@ -288,13 +291,15 @@ pub(crate) fn print_open_metrics(query: &Query) -> Result<()> {
     let totals: Metrics = client.request("stats", target)?;
     let names = serde_json::to_value(&totals)?;
     let names = names.as_object().context("statistics are an object")?;
-    let longest_wait_us = totals.longest_wait_us;
-    for (name, value) in names.iter().filter(|(name, _)| *name != "longest_wait_us") {
+    let is_counter = |name: &str| !["longest_wait_us", "most_choices"].contains(&name);
+    for (name, value) in names.iter().filter(|(name, _)| is_counter(name)) {
         println!("# TYPE scx_prorata_{name} counter\nscx_prorata_{name}_total {value}");
     }
     println!("# TYPE scx_prorata_longest_wait_seconds gauge");
-    let longest_wait_s = Duration::from_micros(longest_wait_us).as_secs_f64();
+    let longest_wait_s = Duration::from_micros(totals.longest_wait_us).as_secs_f64();
     println!("scx_prorata_longest_wait_seconds {longest_wait_s}");
+    println!("# TYPE scx_prorata_most_choices gauge");
+    println!("scx_prorata_most_choices {}", totals.most_choices);
     if query.is_asked() {
         let report: Report = client.request("stats", query.arguments(None))?;
         print!("{}", report.to_open_metrics());

@@ -72,6 +72,8 @@ static unsigned long long burst_quanta = 1, burst_quanta_of_cpu;
 #define TRIES 32
 /* Times that a kick may be followed by another while nothing happens. */
 #define KICKS 64
+/* Decisions of a policy's inner algorithm in one pick: some for each task and cpu. */
+#define LONGEST_PICK 1000
 /* Above the rescue time and what is owed then. */
 #define LONGEST_WAIT_NS 3000000000ULL
 #define RESCUE_NS 200000000ULL
@@ -1201,6 +1203,8 @@ int main(int count, char **arguments)
 	for (i = 0; i < steps; i++)
 		step();
 	look_at_cores();
+	if (shared->stats.most_choices > LONGEST_PICK)
+		machine_broken("a pick took long");
 	if (shared->recorded > RECORD_EVENTS)
 		machine_broken("too many steps");
 	for (i = 0; i < shared->recorded; i++)

@@ -18,6 +18,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::hogs::Hogs;
 use super::miscreant::{BREACHES, DELEGATED, LEAVES};
+use super::open_metrics;
 use super::random::Random;
 use super::scheduler::{self, Scheduler};
 use super::system;
@@ -42,6 +43,8 @@ const MISCREANTS: usize = 6;
 /// All of them end so often, and others come.
 const WAVE: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(300);
+/// Decisions of the policy's inner algorithm in one pick: others wait for it, who hold a cpu.
+const MOST_CHOICES: f64 = 10_000.0;
 /// Of /proc/stat.
 const USER_TICKS_PER_S: f64 = 100.0;
 
@@ -288,10 +291,21 @@ impl Siege {
     fn end(mut self, hogs: Hogs) -> Result<f64> {
         self.end_miscreants()?;
         drop(hogs);
+        check_picks()?;
         self.scheduler.stop()?;
         shell::run(Command::new("prorata").args(["verify", RECORDING]))?;
         worst_window(&self.steps).context("the phase is shorter than a window")
     }
+}
+
+/// No pick took long.
+fn check_picks() -> Result<()> {
+    let most = "scx_prorata_most_choices";
+    let samples = open_metrics::ask(&[])?;
+    let most = samples.get(most).with_context(|| format!("there is no {most}"))?;
+    println!("a pick took {most} choices at most");
+    ensure!(*most <= MOST_CHOICES, "a pick took {most} choices, {MOST_CHOICES} are enough");
+    Ok(())
 }
 
 /// What was received in a second or so.

@@ -1,8 +1,11 @@
 //! `OpenMetrics` text, read strictly: what is no such text is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+
+use crate::shell;
 
 /// Samples by name and labels, as `name{label="value"}`.
 pub(super) type Samples = BTreeMap<String, f64>;
@@ -16,8 +19,13 @@ struct Family {
     has_samples: bool,
 }
 
+/// What the scheduler that runs tells.
+pub(super) fn ask(arguments: &[&str]) -> Result<Samples> {
+    read(&shell::output(Command::new("scx_prorata").arg("metrics").args(arguments))?)
+}
+
 /// Reads text of counters and gauges.
-pub(super) fn read(text: &str) -> Result<Samples> {
+fn read(text: &str) -> Result<Samples> {
     let body = text.strip_suffix("# EOF\n").context("it does not end with '# EOF'")?;
     let (mut samples, mut names) = (Samples::new(), BTreeSet::new());
     let mut family: Option<Family> = None;

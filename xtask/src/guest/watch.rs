@@ -229,9 +229,7 @@ fn check_sums(tree: &Tree, report: &Report) -> Result<()> {
 
 /// The same as text.
 fn check_text(tree: &Tree, before: &Report) -> Result<()> {
-    let mut command = Command::new("scx_prorata");
-    let output = command.args(["metrics", "--cgroups"]).output()?;
-    let samples = open_metrics::read(&String::from_utf8(output.stdout)?)?;
+    let samples = open_metrics::ask(&["--cgroups"])?;
     for node in &tree.nodes {
         let path = name(&node.path)?;
         let then_s = before.of(&path)?.due_ns as f64 / 1e9;

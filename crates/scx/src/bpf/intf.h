@@ -116,6 +116,8 @@ struct prorata_stats {
 	u64 crowded_out;
 	/* The longest that a task waited for a cpu before it ran. */
 	u64 longest_wait_ns;
+	/* The most choices (policy.h) that one decision took. */
+	u64 most_choices;
 };
 
 struct cpu_state {

@@ -287,6 +287,20 @@ static __always_inline u32 take_split(void)
 #define OVERDRAWN (NIL - 1)
 #define ELSEWHERE (NIL - 2)
 
+/* Whose turn it is. */
+static __always_inline u32 ask_policy(u32 seat)
+{
+	u64 before = STATE->counts.choices, choices;
+	u32 id = turns_pick(seat);
+
+	choices = STATE->counts.choices - before;
+	if (choices > shared->stats.most_choices)
+		shared->stats.most_choices = choices;
+	shared->stats.picks++;
+	record(EVENT_PICK, id, seat, 0, 0);
+	return id;
+}
+
 /*
  * The cpu's next task, now running; NIL if there is none; OVERDRAWN for a debtor who will not do, and
  * ELSEWHERE for who must not run here.
@@ -298,9 +312,7 @@ global_fn u32 pick(u32 cpu, u32 debtors_too)
 
 	if (TURNS->ready.first != NIL && !may_burst(TURNS->ready.first))
 		end_bursts();
-	id = turns_pick(seat);
-	record(EVENT_PICK, id, seat, 0, 0);
-	shared->stats.picks++;
+	id = ask_policy(seat);
 	if (id == NIL) {
 		shared->stats.idle_picks++;
 		return NIL;

@@ -605,46 +605,57 @@ static __always_inline void open_for(u32 id)
 	policy_assert(open_queue(group_of_counts(word_look(&TASK(id)->told)), false) != NIL);
 }
 
+/* In place of a queue that a task has left: it stays. */
+#define STAYS (~0ULL)
+
+/*
+ * A task leaves the queue where it does not belong any more by what it was told. Returns twice the queue, and
+ * one more if the task's turn of this round is to come; STAYS if it need not go, or runs.
+ */
+policy_fn u64 move_out(u32 id)
+{
+	struct policy_task __arena *task = TASK(id);
+	u32 queue_id = lock_queue_of(id);
+	struct queue __arena *queue = QUEUE(queue_id);
+	u64 told = word_look(&task->told), left = STAYS;
+
+	if (queue_id == NIL)
+		return STAYS;
+	if (queue->group == group_of_counts(told)) {
+		reload(task, told);
+		record_step(STEP_RECOUNT, id, OF_QUEUE(queue_id), 0, told, 0);
+	} else if (word_replace(&task->state, GDQ_WAITING, GDQ_WAITING)) {
+		/* A barrier, that was: its cpu has written to it before it said that it waits. */
+		left = 2 * queue_id + (task->whole < queue->nv);
+		take(queue, id);
+		record_step(STEP_TAKE, id, OF_QUEUE(queue_id), 0, told, 0);
+	}
+	latch_release(&queue->latch);
+	return left;
+}
+
 /* A task goes where it belongs by what it was told. If it runs, that has to wait. */
 policy_fn u32 heed(u32 id)
 {
-	struct policy_task __arena *task = TASK(id);
-	u32 goes = NIL, i;
+	u64 left = STAYS, told;
+	u32 i;
 
 	bpf_for(i, 0, TRIES) {
-		u64 told = word_look(&task->told);
-
-		if (goes == NIL) {
-			u32 queue_id = lock_queue_of(id);
-			struct queue __arena *queue = QUEUE(queue_id);
-
-			if (queue_id == NIL)
+		if (left == STAYS) {
+			left = move_out(id);
+			if (left == STAYS)
 				return 0;
-			told = word_look(&task->told);
-			if (queue->group == group_of_counts(told)) {
-				reload(task, told);
-				record_step(STEP_RECOUNT, id, OF_QUEUE(queue_id), 0, told, 0);
-			}
-			/* A barrier: its cpu has written to it before it said that it waits. */
-			if (queue->group == group_of_counts(told) ||
-			    !word_replace(&task->state, GDQ_WAITING, GDQ_WAITING)) {
-				latch_release(&queue->latch);
-				return 0;
-			}
-			goes = task->whole < queue->nv;
-			take(queue, id);
-			record_step(STEP_TAKE, id, OF_QUEUE(queue_id), 0, told, 0);
-			latch_release(&queue->latch);
-			close_if_done(queue_id);
+			close_if_done(left / 2);
 		}
-		if (place(id, goes) == NO_QUEUE) {
+		told = word_look(&TASK(id)->told);
+		if (place(id, left & 1) == NO_QUEUE) {
 			open_for(id);
 			continue;
 		}
-		goes = NIL;
+		left = STAYS;
 		offer();
 		/* It may have been told something else before it was there to be found. */
-		if (word_look(&task->told) == told)
+		if (word_look(&TASK(id)->told) == told)
 			return 0;
 	}
 	policy_assert(false);
@@ -786,7 +797,7 @@ static __always_inline void take_both(u32 a, u32 b)
 }
 
 /* A task of a queue of group k comes to one of this cpu, which is empty. False if there is none. */
-policy_fn u32 refill(u32 index, u32 to_id, u32 from_id)
+policy_fn u32 take_over(u32 index, u32 to_id, u32 from_id)
 {
 	struct gdq_cpu __arena *cpu = CPU(index);
 	struct queue __arena *to = QUEUE(to_id);
@@ -810,7 +821,15 @@ policy_fn u32 refill(u32 index, u32 to_id, u32 from_id)
 	}
 	latch_release(&from->latch);
 	latch_release(&to->latch);
-	if (!word_look(&from->tasks))
+	return done;
+}
+
+/* The same; the queue that it came from closes if that was all. */
+static __always_inline bool refill(u32 index, u32 to_id, u32 from_id)
+{
+	bool done = take_over(index, to_id, from_id);
+
+	if (!word_look(&QUEUE(from_id)->tasks))
 		close_if_done(from_id);
 	return done;
 }
