@@ -19,7 +19,8 @@
  *
  * Where turns are corrected, who has left the queue is served by the ideal as before, if he may run
  * anywhere: he is short of time only since others, and the kernel, have the cpus that are left to him. Who
- * has a mask is asleep there: what his cpus cannot give nobody owes him.
+ * has a mask is asleep there: what his cpus cannot give nobody owes him. And who is behind the ideal has been
+ * paid enough only with so much more, who is ahead with less.
  *
  * Seats. Policies keep a task for the cpu that ran it until that asks again, and a cpu that runs paid
  * turns does not ask. So what the policy takes for a cpu is a seat: when a cpu picks a task that it must
@@ -221,13 +222,27 @@ static u32 some_cpu_of(const struct slot __arena *slot)
 	return slot->home;
 }
 
-static bool is_paid_enough(const struct slot __arena *slot)
+/* How far a task is ahead of the ideal, or behind, where that makes a difference to what is enough. */
+static __always_inline s64 paid_error_ns(const struct slot __arena *slot, u32 id)
 {
+	s64 most_ns = ONLINE_ASIDE_QUANTA * quantum, error_ns;
+
+	if (!corrects_turns() || slot->bound.mask)
+		return 0;
+	error_ns = online_error_ns(id);
+	return error_ns < -most_ns ? -most_ns : error_ns;
+}
+
+static bool is_paid_enough(const struct slot __arena *slot, u32 id)
+{
+	/* Of 1.6 turns: one, or two, on average so many; rounded, it would be two each time. */
+	s64 enough_ns = due_within(slot, PAID_QUANTA * quantum) - shared->now_ns % quantum;
+
 	/* The one turn that its domain is to run. */
 	if (domains > 1 && !slot->bound.mask && slot->paid_ns <= quantum)
 		return false;
 	return slot->paid_ns >= PAID_QUANTA_LEAST * quantum &&
-	       slot->paid_ns + quantum / 2 >= due_within(slot, PAID_QUANTA * quantum);
+	       (s64)slot->paid_ns + paid_error_ns(slot, id) >= enough_ns;
 }
 
 /*
@@ -292,7 +307,7 @@ static __always_inline void pay(u32 cpu, u32 id)
 	pay_debt(slot);
 	if (slot->state == TASK_WAITING && !was_paid && slot->paid_ns)
 		paid_append(slot, id);
-	if (is_paid_enough(slot))
+	if (is_paid_enough(slot, id))
 		stand_aside(slot, id);
 	if (other != cpu && is_at_rest(other))
 		exchange_seats(cpu, other);

@@ -383,7 +383,7 @@ static __always_inline void start_paid(u32 id, u32 cpu)
 	ledger_grant(slot, run_ns);
 	start(slot, id, cpu);
 	slot->paid_ns -= run_ns;
-	if (!is_paid_enough(slot))
+	if (!is_paid_enough(slot, id))
 		rejoin(slot, id);
 	slot->runs_paid = true;
 	shared->runs_paid++;
@@ -445,13 +445,26 @@ global_fn u32 return_from_away(u32 id, u32 blocked)
 	return 0;
 }
 
-/* A task that was picked for a cpu on which it must not run, or that a cpu cannot run now. */
+/*
+ * A task that was picked for a cpu on which it must not run, or that a cpu cannot run now. It has not slept:
+ * an ideal goes on to serve it.
+ */
 global_fn u32 give_back(u32 id)
 {
+	bool is_free = slots[id].runs_paid;
+
 	end_quantum(id, false);
+	if (is_free)
+		return 0;
 	/* Only a task that blocks is free of the cpu at once: see the trait's `pick`. */
-	part(id);
-	join(id);
+	if (corrects_turns()) {
+		record(EVENT_ASIDE, id, 0, 0, 0);
+		turns_stand_aside(id);
+		wake_turn(id);
+	} else {
+		part(id);
+		join(id);
+	}
 	return 0;
 }
 
