@@ -288,6 +288,8 @@ impl<'w> Demand<'w> {
         let mut due = std::mem::take(&mut self.due);
         if let Some(at_ns) = self.calendar.pop(&mut self.solos, &mut due) {
             self.fluid.advance(at_ns);
+            // Tasks may ask millions of times before anybody decides again.
+            self.record();
         }
         for &task in &due {
             let task = TaskId(task);
