@@ -174,8 +174,9 @@ pub trait Policy {
     /// `task` was waiting and is now blocked.
     fn block(&mut self, task: TaskId, now_ns: Nanos);
 
-    /// `task`, which waits, was picked often enough, for a backend that runs later what it was picked for: it
-    /// is not picked before it wakes. But it is not asleep: where errors are kept the ideal serves it on
+    /// `task`, which waits, is not picked before it wakes, though it is not asleep: it was picked often
+    /// enough, for a backend that runs later what it was picked for; or a cpu could not run it after all, is
+    /// free of it so, and it wakes at once. Where errors are kept the ideal serves it on
     /// ([`Corrected`](crate::Corrected)). To most policies it is blocked.
     fn stand_aside(&mut self, task: TaskId, now_ns: Nanos) {
         self.block(task, now_ns);

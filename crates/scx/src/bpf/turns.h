@@ -612,7 +612,7 @@ turns_fn void turns_block(u32 id)
 		turns_leave(turn, id);
 }
 
-/* A task, which waits, was picked often enough: until it wakes the policy serves others. */
+/* A task, which waits, is not to be picked before it wakes: the policy serves others. */
 turns_fn void turns_stand_aside(u32 id)
 {
 	if (!corrects_turns()) {
