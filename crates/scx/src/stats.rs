@@ -110,7 +110,9 @@ pub(crate) struct Metrics {
     pub(crate) crowded_out: u64,
     #[stat(desc = "longest time in microseconds that a task has waited for a cpu")]
     pub(crate) longest_wait_us: u64,
-    #[stat(desc = "most decisions of the policy's inner algorithm that one pick took")]
+    #[stat(
+        desc = "most decisions of the policy's inner algorithm that one pick took; 0 under gdq-distributed"
+    )]
     pub(crate) most_choices: u64,
 }
 

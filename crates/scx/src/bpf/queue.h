@@ -447,7 +447,7 @@ global_fn u32 return_from_away(u32 id, u32 blocked)
 
 /*
  * A task that was picked for a cpu on which it must not run, or that a cpu cannot run now. It has not slept:
- * an ideal goes on to serve it.
+ * an ideal goes on to serve it. In a turn that was paid the policy has it on no cpu.
  */
 global_fn u32 give_back(u32 id)
 {
