@@ -4,6 +4,7 @@
  *
  *   cpus SLEEPERS CPUS TASKS STEPS SEED
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED bind
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED masks
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED beside
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED within
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED pinned
@@ -17,7 +18,7 @@
  *
  * With `bind` somebody binds light tasks, which nap, to one cpu and another all the time; what two hogs that
  * may run on any receive at least of what their weights give them, in any 2000 quanta, is looked at and
- * printed.
+ * printed. With `masks` they are bound to one of three random sets of cpus.
  *
  * With `beside` three hogs are bound to one cpu, in a cgroup that is due all of it, and six are not, in two
  * cgroups of the same weight; the other tasks are nappers, bound to one cpu each, which run for moments. How
@@ -713,8 +714,12 @@ static void begin_with_nice(struct machine_task *task, s32 nice)
 	wake(task);
 }
 
-/* Half of the light tasks are bound to one cpu, so often; one falls asleep or wakes. */
+/*
+ * Half of the light tasks are bound to one cpu, so often, or all to one of three sets of cpus; one falls
+ * asleep or wakes.
+ */
 #define HERD_QUANTA 20
+#define HERDS 3
 #define NAP_QUANTA 4
 /* It is looked at so often, over so many looks. */
 #define LOOK_QUANTA 200
@@ -725,14 +730,16 @@ static struct machine_task *light_task(void)
 	return &machine.task[HOGS + below(machine.tasks - HOGS)];
 }
 
-static void bind_herd(void)
+static void bind_herd(bool together)
 {
-	u64 mask = 1ULL << below(machine.cpus);
+	u64 masks[HERDS];
 	u32 i;
 
+	for (i = 0; i < HERDS; i++)
+		masks[i] = together ? 1ULL << below(machine.cpus) : 1 + below(ALL);
 	for (i = HOGS; i < machine.tasks; i++) {
-		if (below(2))
-			set_mask(&machine.task[i], mask);
+		if (!together || below(2))
+			set_mask(&machine.task[i], masks[together ? 0 : i % HERDS]);
 	}
 }
 
@@ -745,7 +752,7 @@ static void nap_or_wake(struct machine_task *task)
 }
 
 /* Cpus take turns to decide, each a quantum after it has. */
-static void bind_for(u64 quanta)
+static void bind_for(u64 quanta, bool together)
 {
 	u64 i;
 
@@ -753,7 +760,7 @@ static void bind_for(u64 quanta)
 		machine.now_ns += quantum / machine.cpus;
 		if (!(i % machine.cpus)) {
 			if (!below(HERD_QUANTA))
-				bind_herd();
+				bind_herd(together);
 			if (!below(NAP_QUANTA))
 				nap_or_wake(light_task());
 		}
@@ -769,7 +776,7 @@ static u64 received_until_now(struct machine_task *task)
 	return task->p.se.sum_exec_runtime;
 }
 
-static void look_at_weights(u64 quanta)
+static void look_at_weights(u64 quanta, bool together)
 {
 	u64 received_ns[HOGS][LOOKS] = {}, all_weight = 0, least = ~0ULL, look, due_ns;
 	u32 i;
@@ -781,7 +788,7 @@ static void look_at_weights(u64 quanta)
 	}
 	due_ns = LOOKS * LOOK_QUANTA * quantum * machine.cpus * weight_of(machine.task) / all_weight;
 	for (look = 0; look < quanta / LOOK_QUANTA; look++) {
-		bind_for(LOOK_QUANTA);
+		bind_for(LOOK_QUANTA, together);
 		for (i = 0; i < HOGS; i++) {
 			u64 now_ns = received_until_now(&machine.task[i]);
 			u64 window_ns = now_ns - received_ns[i][look % LOOKS];
@@ -1187,7 +1194,9 @@ int main(int count, char **arguments)
 	if (count == 7) {
 		recording = false;
 		if (!strcmp(arguments[6], "bind"))
-			look_at_weights(steps);
+			look_at_weights(steps, true);
+		else if (!strcmp(arguments[6], "masks"))
+			look_at_weights(steps, false);
 		else if (!strcmp(arguments[6], "within"))
 			look_at_cgroup(steps, false);
 		else if (!strcmp(arguments[6], "pinned"))

@@ -130,6 +130,12 @@ fn least_of_hogs(program: &std::path::Path, sleepers: usize, cpus: usize, seed: 
     least
 }
 
+/// The same beside light tasks that are bound to one of three random sets of cpus, on four with two caches.
+fn least_beside_masks(program: &std::path::Path, sleepers: usize, seed: usize) -> u64 {
+    let [least] = found(program, [sleepers, 4, 64, 10_000, seed], "masks");
+    least
+}
+
 /// Beside four tasks that are bound, and nap.
 struct Beside {
     /// How far hogs, of which some are bound, too, are off their shares of 1000 quanta at most, in
@@ -161,6 +167,12 @@ fn hogs_keep_their_weights(program: &std::path::Path, sleepers: &[usize]) {
         for (cpus, seed) in [(2, 2), (4, 3)] {
             let least = least_of_hogs(program, sleepers, cpus, seed);
             assert!(least >= 97, "sleepers {sleepers}, {cpus} cpus, seed {seed}: {least} %");
+        }
+        // Of 500, 100 for each policy as it is by default, three were below 97, at 96. (Seed 12 is 93 under
+        // gr3 if tasks stay near their cache until they have been paid enough.)
+        for seed in 8..14 {
+            let least = least_beside_masks(program, sleepers, seed);
+            assert!(least >= 97, "sleepers {sleepers}, masks, seed {seed}: {least} %");
         }
     }
 }
