@@ -730,17 +730,26 @@ static struct machine_task *light_task(void)
 	return &machine.task[HOGS + below(machine.tasks - HOGS)];
 }
 
-static void bind_herd(bool together)
+static void bind_herd(void)
+{
+	u64 mask = 1ULL << below(machine.cpus);
+	u32 i;
+
+	for (i = HOGS; i < machine.tasks; i++) {
+		if (below(2))
+			set_mask(&machine.task[i], mask);
+	}
+}
+
+static void bind_herds(void)
 {
 	u64 masks[HERDS];
 	u32 i;
 
 	for (i = 0; i < HERDS; i++)
-		masks[i] = together ? 1ULL << below(machine.cpus) : 1 + below(ALL);
-	for (i = HOGS; i < machine.tasks; i++) {
-		if (!together || below(2))
-			set_mask(&machine.task[i], masks[together ? 0 : i % HERDS]);
-	}
+		masks[i] = 1 + below(ALL);
+	for (i = HOGS; i < machine.tasks; i++)
+		set_mask(&machine.task[i], masks[i % HERDS]);
 }
 
 static void nap_or_wake(struct machine_task *task)
@@ -752,7 +761,7 @@ static void nap_or_wake(struct machine_task *task)
 }
 
 /* Cpus take turns to decide, each a quantum after it has. */
-static void bind_for(u64 quanta, bool together)
+static void bind_for(u64 quanta, void (*bind)(void))
 {
 	u64 i;
 
@@ -760,7 +769,7 @@ static void bind_for(u64 quanta, bool together)
 		machine.now_ns += quantum / machine.cpus;
 		if (!(i % machine.cpus)) {
 			if (!below(HERD_QUANTA))
-				bind_herd(together);
+				bind();
 			if (!below(NAP_QUANTA))
 				nap_or_wake(light_task());
 		}
@@ -776,7 +785,7 @@ static u64 received_until_now(struct machine_task *task)
 	return task->p.se.sum_exec_runtime;
 }
 
-static void look_at_weights(u64 quanta, bool together)
+static void look_at_weights(u64 quanta, void (*bind)(void))
 {
 	u64 received_ns[HOGS][LOOKS] = {}, all_weight = 0, least = ~0ULL, look, due_ns;
 	u32 i;
@@ -788,7 +797,7 @@ static void look_at_weights(u64 quanta, bool together)
 	}
 	due_ns = LOOKS * LOOK_QUANTA * quantum * machine.cpus * weight_of(machine.task) / all_weight;
 	for (look = 0; look < quanta / LOOK_QUANTA; look++) {
-		bind_for(LOOK_QUANTA, together);
+		bind_for(LOOK_QUANTA, bind);
 		for (i = 0; i < HOGS; i++) {
 			u64 now_ns = received_until_now(&machine.task[i]);
 			u64 window_ns = now_ns - received_ns[i][look % LOOKS];
@@ -1194,9 +1203,9 @@ int main(int count, char **arguments)
 	if (count == 7) {
 		recording = false;
 		if (!strcmp(arguments[6], "bind"))
-			look_at_weights(steps, true);
+			look_at_weights(steps, bind_herd);
 		else if (!strcmp(arguments[6], "masks"))
-			look_at_weights(steps, false);
+			look_at_weights(steps, bind_herds);
 		else if (!strcmp(arguments[6], "within"))
 			look_at_cgroup(steps, false);
 		else if (!strcmp(arguments[6], "pinned"))

@@ -19,7 +19,7 @@
  * change tasks run where they are picked.
  *
  * Nor are they paid for it until they have been paid enough, and leave the queue: under GR3 they lose the
- * turns that it has put aside for who runs (its frontlog). Beside bound tasks hogs were up to 9 % behind.
+ * turns that it has put aside for who runs (its frontlog). Beside bound tasks hogs were up to 7 % behind.
  *
  * Where all cpus are in one domain, nothing of this but the count is verified. Known limits: a cpu that was
  * offline when the scheduler was loaded is taken to be in domain 0. Who wakes with credit runs wherever a
