@@ -31,6 +31,7 @@
 //!   wakes; where there must be room for a whole turn, when there is: so nothing lapses, and a task that
 //!   sleeps and wakes often and runs for moments costs the policy nothing. (On several cpus the weights
 //!   of all that are awake must count: they decide who is worth a whole one.)
+//! * A task that [stands aside](Policy::stand_aside) does not sleep: it leaves the queue, and is not paid.
 //! * A task may begin with credit that others were paid, **in advance** of its own turns
 //!   ([`Policy::endow`]): the policy serves it when it has used that, or when it is passed over for a task
 //!   that keeps its cpu. Who ends leaves the queue, and its
@@ -751,6 +752,13 @@ impl<P: Policy> Policy for Turns<P> {
         let known = self.tasks[task.index()];
         debug_assert!(known.credit_ns <= self.cap_ns);
         if known.place == Place::Queued && !known.kept && !self.has_room(task) {
+            self.leave(task, now_ns);
+        }
+    }
+
+    fn stand_aside(&mut self, task: TaskId, now_ns: Nanos) {
+        self.withdraw(task, now_ns);
+        if self.tasks[task.index()].place == Place::Queued {
             self.leave(task, now_ns);
         }
     }

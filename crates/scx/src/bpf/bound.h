@@ -86,6 +86,7 @@ static __always_inline void bound_set_counts(struct bound_task __arena *task, u3
 	task->counts = counts;
 	if (task->plain == plain)
 		return;
+	task->changed_at = BOUND->fills;
 	bound_uncount(task);
 	task->plain = plain;
 	bound_count(task);
@@ -96,6 +97,7 @@ static __always_inline void bound_set_mask(struct bound_task __arena *task, u32 
 {
 	if (task->mask == mask)
 		return;
+	task->changed_at = BOUND->fills;
 	bound_uncount(task);
 	MASK(task->mask)->waiting -= waits;
 	if (task->mask)
@@ -224,6 +226,7 @@ policy_fn u32 bound_find_short(void)
 	u32 i, k;
 
 	BOUND->changed = false;
+	BOUND->fills++;
 	BOUND->gone = BOUND->idle = 0;
 	bpf_for(i, 0, BOUND_WORDS)
 		BOUND->taken[i & (BOUND_WORDS - 1)] = 0;
@@ -301,12 +304,18 @@ static __always_inline void bound_find_per_cpu(void)
 	}
 }
 
-/* What a task counts for in the policy, which was told `told`. */
+/*
+ * What a task counts for in the policy, which was told `told`. Where cpus are short, who has changed since
+ * they were filled would be told by what they were worth before that: each of ten tasks that came to a heavy
+ * cgroup, and all of a mask that was new, counted for a cpu.
+ */
 static __always_inline u32 bound_weight(struct bound_task __arena *task, u32 told)
 {
 	struct bound_mask __arena *mask = MASK(task->mask);
 	u64 plain = task->plain, per_cpu = BOUND->per_cpu;
 
+	if (BOUND->gone && task->changed_at == BOUND->fills)
+		return told;
 	if (mask->kind == BOUND_AT_LARGE)
 		return task->counts;
 	if (mask->kind == BOUND_SHORT) {

@@ -29,6 +29,8 @@ struct bound_task {
 	/* The number of its mask; 0 is all cpus. */
 	u8 mask;
 	bool competes;
+	/* How often cpus had been filled when its mask, or what it counts for, changed last. */
+	u32 changed_at;
 };
 
 struct bound_mask {
@@ -60,8 +62,9 @@ struct bound {
 	u32 idle;
 	/* Tasks that compete and may not run everywhere. */
 	u32 competing;
-	/* Something has changed since cpus were filled. */
+	/* Something has changed since cpus were filled; how often they were. */
 	bool changed;
+	u32 fills;
 	struct bound_mask masks[BOUND_MASKS];
 };
 

@@ -61,6 +61,8 @@
 #define PAID_QUANTA 15
 /* … but no less than this. */
 #define PAID_QUANTA_LEAST 1
+/* So much for a free task for which the policy has counted turns: it would lose them. */
+#define PAID_GRANTED_QUANTA 64
 /* For whom that is too much, turns are due no further apart than this. */
 #define PAID_APART_QUANTA 512
 /* Turns that are not due come after all others. */
@@ -165,7 +167,7 @@ global_fn u32 charge(u32 id, u32 cpu, u64 charged_ns, u64 used_ns)
 static void stand_aside(struct slot __arena *slot, u32 id)
 {
 	slot->aside = true;
-	if (slot->bound.mask) {
+	if (corrects_turns() && slot->bound.mask) {
 		record(EVENT_BLOCK, id, 0, 0, 0);
 		turns_block(id);
 	} else {
@@ -235,6 +237,9 @@ static __always_inline s64 paid_error_ns(const struct slot __arena *slot, u32 id
 
 static bool is_paid_enough(const struct slot __arena *slot, u32 id)
 {
+	/* Who leaves loses those. */
+	if (POLICY_GRANTED(id) && !slot->bound.mask && slot->paid_ns < PAID_GRANTED_QUANTA * quantum)
+		return false;
 	/* Of 1.6 turns: one, or two, on average so many; rounded, it would be two each time. */
 	s64 enough_ns = due_within(slot, PAID_QUANTA * quantum) - shared->now_ns % quantum;
 

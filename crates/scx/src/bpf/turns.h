@@ -612,15 +612,23 @@ turns_fn void turns_block(u32 id)
 		turns_leave(turn, id);
 }
 
-/* A task, which waits, is not to be picked before it wakes: the policy serves others. */
+/*
+ * A task, which waits, is not to be picked before it wakes: the policy serves others. It does not sleep, and
+ * is not paid.
+ */
 turns_fn void turns_stand_aside(u32 id)
 {
-	if (!corrects_turns()) {
-		turns_block(id);
+	struct turn __arena *turn = TURN(id);
+
+	if (corrects_turns())
+		corrected_stand_aside(id);
+	if (!uses_turns() || corrects_turns()) {
+		policy_block(id);
 		return;
 	}
-	corrected_stand_aside(id);
-	policy_block(id);
+	turns_withdraw(turn, id);
+	if (turn->place == TURN_QUEUED)
+		turns_leave(turn, id);
 }
 
 /* True if a task stands aside, and is served by the ideal. */
