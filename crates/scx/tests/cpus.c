@@ -5,9 +5,11 @@
  *   cpus SLEEPERS CPUS TASKS STEPS SEED
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED bind
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED masks
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED owner
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED beside
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED within
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED pinned
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED narrow
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED idle
  *   cpus SLEEPERS CPUS TASKS 0 SEED lost
  *
@@ -18,7 +20,9 @@
  *
  * With `bind` somebody binds light tasks, which nap, to one cpu and another all the time; what two hogs that
  * may run on any receive at least of what their weights give them, in any 2000 quanta, is looked at and
- * printed. With `masks` they are bound to one of three random sets of cpus.
+ * printed. With `masks` they are bound to one of three random sets of cpus. With `owner` they are in four
+ * cgroups, below one of twice the weight of that of the hogs, and somebody moves them, binds them and the
+ * four, and gives those other weights.
  *
  * With `beside` three hogs are bound to one cpu, in a cgroup that is due all of it, and six are not, in two
  * cgroups of the same weight; the other tasks are nappers, bound to one cpu each, which run for moments. How
@@ -27,7 +31,8 @@
  *
  * With `within` two hogs are in one cgroup and four in another of the same weight, and the other tasks nap in
  * the first, for longer. How far that is off its half in any 1000 quanta is printed, and late runs again.
- * With `pinned` those two hogs may run on one cpu each.
+ * With `pinned` those two hogs may run on one cpu each. With `narrow` all of their cgroup may run on one, and
+ * it has half of the other's weight.
  *
  * With `idle` the same happens on more cpus, which schedule when they are kicked only. Printed is for how
  * much of the time cpus idled while a task waited that may run there, in thousandths of a cpu.
@@ -752,6 +757,108 @@ static void bind_herds(void)
 		set_mask(&machine.task[i], masks[i % HERDS]);
 }
 
+static void put_into(struct machine_task *task, u32 node)
+{
+	u32 id = kept_slot(&task->p);
+
+	begin();
+	move_to(id, node);
+	unlock();
+}
+
+/* What somebody does with a cgroup of his own, at a time; with so many tasks, as threads of a process. */
+#define ACTS 3
+#define THREADS 12
+#define LEAVES 4
+#define LEAF_WEIGHTS 5
+
+/* Below it, cgroups and the cpus that their tasks may have; where a task is, and what it is bound to. */
+static struct {
+	u32 leaf[LEAVES], in[TASKS];
+	u64 cpus[LEAVES], own_cpus[TASKS];
+} owned;
+
+static void begin_owner(void)
+{
+	u32 of_hogs = add_cgroup(GROUP_ROOT, WEIGHT_OF_NICE_0, 1);
+	u32 root = add_cgroup(GROUP_ROOT, 2 * WEIGHT_OF_NICE_0, 2), i;
+
+	for (i = 0; i < LEAVES; i++) {
+		owned.leaf[i] = add_cgroup(root, WEIGHT_OF_NICE_0, 3 + i);
+		owned.cpus[i] = ALL;
+	}
+	for (i = 0; i < machine.tasks; i++) {
+		owned.own_cpus[i] = ALL;
+		put_into(&machine.task[i], i < HOGS ? of_hogs : owned.leaf[0]);
+	}
+}
+
+static void bind_owned(u32 i)
+{
+	u64 cpus = owned.cpus[owned.in[i]], mask = owned.own_cpus[i] & cpus;
+
+	set_mask(&machine.task[i], mask ? mask : cpus);
+}
+
+static void move_owned(u32 i, u32 leaf)
+{
+	struct machine_task *task = &machine.task[i];
+
+	owned.in[i] = leaf;
+	act_on(task->p.cpu);
+	if (task->place == CURRENT)
+		run_until_now(task);
+	if (task->place != ASLEEP)
+		prorata_quiescent(&task->p, 0);
+	put_into(task, owned.leaf[leaf]);
+	if (task->place == LOCAL || task->place == IN_CUSTODY)
+		hand_back(task, 0);
+	bind_owned(i);
+}
+
+/* A cgroup has another weight, and other cpus. */
+static void change_leaf(u32 leaf)
+{
+	static const u32 weights[LEAF_WEIGHTS] = { 10, 100, 1000, 10000, 100000 };
+	u32 i;
+
+	begin();
+	group_set_node_weight(owned.leaf[leaf], weights[below(LEAF_WEIGHTS)]);
+	make_room_for(owned.leaf[leaf]);
+	unlock();
+	owned.cpus[leaf] = below(2) ? 1ULL << below(machine.cpus) | 1ULL << below(machine.cpus) : ALL;
+	for (i = HOGS; i < machine.tasks; i++) {
+		if (owned.in[i] == leaf)
+			bind_owned(i);
+	}
+}
+
+static void act_as_owner(void)
+{
+	u32 first = HOGS + below(machine.tasks - HOGS), end = first + 1 + below(THREADS), i;
+	u32 leaf = below(LEAVES), kind = below(6);
+	u64 mask = 1 + below(ALL);
+
+	if (!kind)
+		change_leaf(leaf);
+	for (i = first; kind && i < end && i < machine.tasks; i++) {
+		if (kind <= 2) {
+			move_owned(i, leaf);
+		} else {
+			owned.own_cpus[i] = mask;
+			bind_owned(i);
+		}
+	}
+}
+
+static void act_some_times(void)
+{
+	u32 i;
+
+	for (i = 0; i < ACTS; i++)
+		act_as_owner();
+}
+
 static void nap_or_wake(struct machine_task *task)
 {
 	if (task->place == ASLEEP)
@@ -785,26 +892,43 @@ static u64 received_until_now(struct machine_task *task)
 	return task->p.se.sum_exec_runtime;
 }
 
-static void look_at_weights(u64 quanta, void (*bind)(void))
+/* What was received in the last looks, of what was when. */
+static u64 in_window(u64 received_ns[LOOKS], u64 look, u64 now_ns)
 {
-	u64 received_ns[HOGS][LOOKS] = {}, all_weight = 0, least = ~0ULL, look, due_ns;
+	u64 window_ns = now_ns - received_ns[look % LOOKS];
+
+	received_ns[look % LOOKS] = now_ns;
+	return window_ns;
+}
+
+/* Hogs are due what they weigh of the cpus, or half of a third of what all receive. */
+static void look_at_weights(u64 quanta, void (*bind)(void), bool beside_owner)
+{
+	u64 hogs_ns[HOGS][LOOKS] = {}, all_ns[LOOKS] = {}, all_weight = 0, least = ~0ULL, look, due_ns;
 	u32 i;
 
 	machine.lasts = true;
+	if (beside_owner)
+		begin_owner();
 	for (i = 0; i < machine.tasks; i++) {
 		begin_with_nice(&machine.task[i], i < HOGS ? HOGS_NICE : BOUND_NICE);
 		all_weight += weight_of(&machine.task[i]);
 	}
 	due_ns = LOOKS * LOOK_QUANTA * quantum * machine.cpus * weight_of(machine.task) / all_weight;
 	for (look = 0; look < quanta / LOOK_QUANTA; look++) {
-		bind_for(LOOK_QUANTA, bind);
-		for (i = 0; i < HOGS; i++) {
-			u64 now_ns = received_until_now(&machine.task[i]);
-			u64 window_ns = now_ns - received_ns[i][look % LOOKS];
+		u64 received_ns = 0;
 
-			received_ns[i][look % LOOKS] = now_ns;
-			if (look >= LOOKS && window_ns * 100 / due_ns < least)
-				least = window_ns * 100 / due_ns;
+		bind_for(LOOK_QUANTA, bind);
+		for (i = 0; i < machine.tasks; i++)
+			received_ns += received_until_now(&machine.task[i]);
+		received_ns = in_window(all_ns, look, received_ns);
+		if (beside_owner)
+			due_ns = received_ns / 3 / HOGS;
+		for (i = 0; i < HOGS; i++) {
+			u64 hog_ns = in_window(hogs_ns[i], look, received_until_now(&machine.task[i]));
+
+			if (look >= LOOKS && hog_ns * 100 / due_ns < least)
+				least = hog_ns * 100 / due_ns;
 		}
 	}
 	printf("%" PRIu64 "\n", least);
@@ -846,14 +970,6 @@ static struct {
 	/* For how long cpus idled beside somebody who waits. */
 	u64 idle_ns;
 } scene;
-
-static void put_into(struct machine_task *task, u32 node)
-{
-	begin();
-	group_place(kept_slot(&task->p), node);
-	note_weight(kept_slot(&task->p));
-	unlock();
-}
 
 static void begin_hogs(void)
 {
@@ -1028,21 +1144,31 @@ static void look_at_bound_hogs(u64 quanta)
 #define HOGS_WITH_NAPPERS 2
 #define HOGS_ALONE 4
 
+/* Who of the cgroup with nappers is bound: nobody, each hog to a cpu, or all to one. */
+enum cgroup_is { FREE, PINNED, NARROW };
+
 static bool is_alone(u32 task)
 {
 	return task >= HOGS_WITH_NAPPERS && task < scene.hogs;
 }
 
-static void begin_cgroups(bool pinned)
+static u64 mask_in_cgroup(u32 task, enum cgroup_is is)
+{
+	if (is == NARROW && !is_alone(task))
+		return 1;
+	return is == PINNED && task < HOGS_WITH_NAPPERS ? 1 << task : ALL;
+}
+
+static void begin_cgroups(enum cgroup_is is)
 {
 	u32 with_nappers = add_cgroup(GROUP_ROOT, WEIGHT_OF_NICE_0, 1);
-	u32 alone = add_cgroup(GROUP_ROOT, WEIGHT_OF_NICE_0, 2), i;
+	u32 alone = add_cgroup(GROUP_ROOT, (1 + (is == NARROW)) * WEIGHT_OF_NICE_0, 2), i;
 
 	scene.looks = true;
 	scene.hogs = HOGS_WITH_NAPPERS + HOGS_ALONE;
 	for (i = 0; i < machine.tasks; i++) {
 		put_into(&machine.task[i], is_alone(i) ? alone : with_nappers);
-		set_mask(&machine.task[i], pinned && i < HOGS_WITH_NAPPERS ? 1 << i : ALL);
+		set_mask(&machine.task[i], mask_in_cgroup(i, is));
 		begin_with_nice(&machine.task[i], 0);
 	}
 	follow_kicks();
@@ -1058,15 +1184,16 @@ static u64 received_with_nappers(void)
 	return received_ns;
 }
 
-static void look_at_cgroup(u64 quanta, bool pinned)
+static void look_at_cgroup(u64 quanta, enum cgroup_is is)
 {
-	u64 due_ns = SPAN_QUANTA * quantum * machine.cpus / 2, furthest = 0, before_ns, look, error;
+	u64 due_ns = SPAN_QUANTA * quantum * machine.cpus / (2 + (is == NARROW));
+	u64 furthest = 0, before_ns, look, error;
 
 	machine.lasts = true;
 	scene.naps = long_naps;
 	burst_quanta = 16;
 	burst_quanta_of_cpu = 4;
-	begin_cgroups(pinned);
+	begin_cgroups(is);
 	pass_quanta(BEGUN_QUANTA);
 	before_ns = received_with_nappers();
 	for (look = 0; look < quanta / SPAN_QUANTA; look++) {
@@ -1203,13 +1330,17 @@ int main(int count, char **arguments)
 	if (count == 7) {
 		recording = false;
 		if (!strcmp(arguments[6], "bind"))
-			look_at_weights(steps, bind_herd);
+			look_at_weights(steps, bind_herd, false);
 		else if (!strcmp(arguments[6], "masks"))
-			look_at_weights(steps, bind_herds);
+			look_at_weights(steps, bind_herds, false);
+		else if (!strcmp(arguments[6], "owner"))
+			look_at_weights(steps, act_some_times, true);
 		else if (!strcmp(arguments[6], "within"))
-			look_at_cgroup(steps, false);
+			look_at_cgroup(steps, FREE);
 		else if (!strcmp(arguments[6], "pinned"))
-			look_at_cgroup(steps, true);
+			look_at_cgroup(steps, PINNED);
+		else if (!strcmp(arguments[6], "narrow"))
+			look_at_cgroup(steps, NARROW);
 		else if (!strcmp(arguments[6], "lost"))
 			look_at_lost();
 		else if (!strcmp(arguments[6], "idle"))

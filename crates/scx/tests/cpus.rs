@@ -136,6 +136,13 @@ fn least_beside_masks(program: &std::path::Path, sleepers: usize, seed: usize) -
     least
 }
 
+/// The same of a third of all, in a cgroup of weight 100, beside tasks in four cgroups of one of 200, which
+/// somebody moves and binds, as he does with the four, whose weights he changes.
+fn least_beside_owner(program: &std::path::Path, sleepers: usize, seed: usize) -> u64 {
+    let [least] = found(program, [sleepers, 4, 64, 10_000, seed], "owner");
+    least
+}
+
 /// Beside four tasks that are bound, and nap.
 struct Beside {
     /// How far hogs, of which some are bound, too, are off their shares of 1000 quanta at most, in
@@ -177,6 +184,18 @@ fn hogs_keep_their_weights(program: &std::path::Path, sleepers: &[usize]) {
     }
 }
 
+/// What tasks count for is told when it is known what cpus are worth: 95 % with turns that are kept, 97 %
+/// with corrected ones. (Else, of these seeds, 87 to 97, and 95 to 99.)
+fn hogs_keep_what_their_cgroup_weighs(program: &std::path::Path, sleepers: &[usize]) {
+    for &sleepers in sleepers {
+        for seed in 1..7 {
+            let least = least_beside_owner(program, sleepers, seed);
+            let enough = if sleepers == 2 { 97 } else { 95 };
+            assert!(least >= enough, "sleepers {sleepers}, seed {seed}: {least} %");
+        }
+    }
+}
+
 /// As policies have them by default: 1.5 % with turns that are kept, 1 % with corrected ones. (Found in 40
 /// seeds: .9 %, under wfq 1.1 %; .8 %.) Who naps waits for nobody's quantum to end, though bound to one cpu.
 fn bound_tasks_keep_their_shares(program: &std::path::Path, corrected: bool) {
@@ -193,6 +212,8 @@ fn bound_tasks_keep_their_shares(program: &std::path::Path, corrected: bool) {
 /// the ideal is kept to. (Found in 40 seeds: 5.5, median of the worst policy 2.2. gdq with turns that are
 /// kept is off by 46 on 2 cpus. Four have two caches: 10 to 450 if turns there wait for one.) Within 15 if
 /// its hogs are bound to one cpu each. (12; 370 if what naps leave counts for those and for others' weight.)
+/// Within 8 of 667 if all of it may run on one cpu, where turns are kept, and 22 where they are corrected.
+/// (Of 40 seeds: 5.6, 18.7; 30 to 160 if who was paid enough lost what is due to him meanwhile.)
 fn cgroups_keep_their_shares(program: &std::path::Path, sleepers: &[usize]) {
     for &sleepers in sleepers {
         for (cpus, tasks, seed) in [(1, 10, 1), (1, 10, 2), (2, 10, 1), (2, 10, 2), (4, 12, 1)] {
@@ -205,6 +226,14 @@ fn cgroups_keep_their_shares(program: &std::path::Path, sleepers: &[usize]) {
             let [furthest, _] = found(program, [sleepers, 2, 10, 3000, seed], "pinned");
             let case = format!("sleepers {sleepers}, pinned, seed {seed}");
             assert!(furthest <= 15_000, "{case}: {furthest} thousandths of a quantum");
+        }
+        for seed in 1..3 {
+            let [furthest, _] = found(program, [sleepers, 2, 10, 3000, seed], "narrow");
+            let case = format!("sleepers {sleepers}, narrow, seed {seed}");
+            assert!(
+                furthest <= [0, 8_000, 22_000][sleepers],
+                "{case}: {furthest} thousandths of a quantum"
+            );
         }
     }
 }
@@ -231,7 +260,9 @@ fn holds(policy: &str, core: &str) {
     lost_tasks_are_found(&program);
     cpus_do_not_idle_beside_who_waits(&program);
     hogs_keep_their_weights(&program, if policy == "vtrr" { &[2] } else { &[1, 2] });
-    bound_tasks_keep_their_shares(&program, ["gdq", "vtrr"].contains(&policy));
+    let corrected = ["gdq", "vtrr"].contains(&policy);
+    hogs_keep_what_their_cgroup_weighs(&program, if corrected { &[2] } else { &[1, 2] });
+    bound_tasks_keep_their_shares(&program, corrected);
     cgroups_keep_their_shares(&program, if policy == "gdq" { &[2] } else { &[1, 2] });
     let (mut changes_of_cpus, mut ended, mut forfeits, mut lengthened) = (0, 0, 0, 0);
     for seed in 0..12 {

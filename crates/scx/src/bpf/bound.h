@@ -86,7 +86,6 @@ static __always_inline void bound_set_counts(struct bound_task __arena *task, u3
 	task->counts = counts;
 	if (task->plain == plain)
 		return;
-	task->changed_at = BOUND->fills;
 	bound_uncount(task);
 	task->plain = plain;
 	bound_count(task);
@@ -214,6 +213,7 @@ policy_fn u32 take_mask(u32 k)
 		if (masks >> i & 1) {
 			MASK(i)->kind = BOUND_SHORT;
 			MASK(i)->level = BOUND->level;
+			MASK(i)->filled_load = MASK(i)->load;
 		}
 	}
 	BOUND->per_cpu = BOUND->level;
@@ -239,6 +239,8 @@ policy_fn u32 bound_find_short(void)
 		if (k == NIL)
 			break;
 		take_mask(k);
+		if (!i)
+			BOUND->shortest = BOUND->level;
 	}
 	return 0;
 }
@@ -304,25 +306,40 @@ static __always_inline void bound_find_per_cpu(void)
 	}
 }
 
+/* What a task counts for beside others on cpus of which each is worth so much. */
+static __always_inline u32 weight_on_short(u64 plain, u64 level)
+{
+	if (plain > level)
+		plain = level;
+	return as_weight((plain * BOUND->per_cpu + level / 2) / level);
+}
+
 /*
- * What a task counts for in the policy, which was told `told`. Where cpus are short, who has changed since
- * they were filled would be told by what they were worth before that: each of ten tasks that came to a heavy
- * cgroup, and all of a mask that was new, counted for a cpu.
+ * What each cpu of a mask is worth, if it is short: more than was found where tasks have come since, of which
+ * each might else count for a cpu.
+ */
+static __always_inline u64 level_now(const struct bound_mask __arena *mask)
+{
+	u64 more = mask->load > mask->filled_load ? mask->load - mask->filled_load : 0;
+
+	return mask->level + more / mask->count;
+}
+
+/*
+ * What a task counts for in the policy, which was told `told`. Where cpus are short, nobody knows yet what is
+ * due to one whose mask was another when they were filled: no less than on those that are shortest.
  */
 static __always_inline u32 bound_weight(struct bound_task __arena *task, u32 told)
 {
 	struct bound_mask __arena *mask = MASK(task->mask);
-	u64 plain = task->plain, per_cpu = BOUND->per_cpu;
+	u64 per_cpu = BOUND->per_cpu;
 
 	if (BOUND->gone && task->changed_at == BOUND->fills)
-		return told;
+		return weight_on_short(task->plain, BOUND->shortest);
 	if (mask->kind == BOUND_AT_LARGE)
 		return task->counts;
-	if (mask->kind == BOUND_SHORT) {
-		if (plain > mask->level)
-			plain = mask->level;
-		return as_weight((plain * per_cpu + mask->level / 2) / mask->level);
-	}
+	if (mask->kind == BOUND_SHORT)
+		return weight_on_short(task->plain, level_now(mask));
 	/* Anything above a cpu will do, so that it need not change with it. */
 	if (told > per_cpu && told <= 2 * per_cpu)
 		return told;

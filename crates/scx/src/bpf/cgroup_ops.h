@@ -86,9 +86,7 @@ void BPF_STRUCT_OPS(prorata_cgroup_move, struct task_struct *p, struct cgroup *f
 		return;
 	if (!begin())
 		return;
-	stop_sharing(id);
-	group_place(id, node);
-	note_weight(id);
+	move_to(id, node);
 	unlock();
 }
 

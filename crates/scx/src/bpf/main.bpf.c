@@ -380,15 +380,17 @@ void BPF_STRUCT_OPS(prorata_set_cpumask, struct task_struct *p, const struct cpu
 {
 	u32 id = slot_of(p);
 
+	if (id == NIL || !begin())
+		return;
+	if (!is_kept(p))
+		note_moved(&slots[id]);
 	/* A task that sleeps is looked at when it wakes. */
-	if (id == NIL || slots[id].state <= TASK_BLOCKED)
-		return;
-	if (!begin())
-		return;
-	/* One that runs alone is not enqueued for long. */
-	if (!is_limited(p))
-		slots[id].confined = is_kept(p);
-	note_mask(p, id);
+	if (slots[id].state > TASK_BLOCKED) {
+		/* One that runs alone is not enqueued for long. */
+		if (!is_limited(p))
+			slots[id].confined = is_kept(p);
+		note_mask(p, id);
+	}
 	unlock();
 }
 

@@ -29,7 +29,7 @@ struct bound_task {
 	/* The number of its mask; 0 is all cpus. */
 	u8 mask;
 	bool competes;
-	/* How often cpus had been filled when its mask, or what it counts for, changed last. */
+	/* How often cpus had been filled when its mask changed last. */
 	u32 changed_at;
 };
 
@@ -39,8 +39,8 @@ struct bound_mask {
 	u64 parts;
 	/* What its own tasks that compete count for. */
 	u64 load;
-	/* What each of its cpus is worth, if it is short. */
-	u64 level;
+	/* What each of its cpus is worth, if it is short, and the load then. */
+	u64 level, filled_load;
 	/* Cpus; those that are not known to be short. */
 	u32 count, left;
 	/* Tasks that have it (none that sleeps and competes no more), compete, and wait. */
@@ -56,8 +56,8 @@ struct bound {
 	/* What was found for a mask. */
 	u64 level, above;
 	u32 tasks;
-	/* What a whole cpu counts for in the policy, where any is short. */
-	u64 per_cpu;
+	/* What a whole cpu counts for in the policy, where any is short; the level of those that are shortest. */
+	u64 per_cpu, shortest;
 	/* Cpus that nobody may use who is not served already. */
 	u32 idle;
 	/* Tasks that compete and may not run everywhere. */

@@ -68,6 +68,8 @@ enum news {
 		u64 paid_at_ns, paid_last_ns; \
 		/* When the one before was due. */ \
 		u64 paid_before_ns; \
+		/* Until when what it has changed counts: its cpus, its cgroup (paid.h). */ \
+		u64 changes_until_ns; \
 		/* Neighbours in the list of waiting tasks that have such turns. */ \
 		u32 paid_next, paid_previous; \
 		/* Neighbours in the list of waiting tasks, by age; `newer` links free slots. */ \

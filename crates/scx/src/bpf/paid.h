@@ -20,7 +20,8 @@
  * Where turns are corrected, who has left the queue is served by the ideal as before, if he may run
  * anywhere: he is short of time only since others, and the kernel, have the cpus that are left to him. Who
  * has a mask is asleep there: what his cpus cannot give nobody owes him. And who is behind the ideal has been
- * paid enough only with so much more, who is ahead with less.
+ * paid enough only with so much more, who is ahead with less. Where turns are kept, who has left the queue
+ * loses what would have been his: so what is enough is some turns, but for who is restless.
  *
  * Seats. Policies keep a task for the cpu that ran it until that asks again, and a cpu that runs paid
  * turns does not ask. So what the policy takes for a cpu is a seat: when a cpu picks a task that it must
@@ -59,8 +60,12 @@
 
 /* Enough is this many quanta for a task that is due a cpu, such a part of it, nearly, for others, … */
 #define PAID_QUANTA 15
-/* … but no less than this. */
+/* … but no less than this; or this, where who stands aside loses turns that are due to him. */
 #define PAID_QUANTA_LEAST 1
+#define PAID_QUANTA_LEAST_KEPT 3
+/* More changes than so many make a task restless, of which each counts for so long. */
+#define RESTLESS_CHANGES 4
+#define RESTLESS_QUANTA 512
 /* So much for a free task for which the policy has counted turns: it would lose them. */
 #define PAID_GRANTED_QUANTA 64
 /* For whom that is too much, turns are due no further apart than this. */
@@ -184,11 +189,19 @@ global_fn u32 wake_turn(u32 id)
 	return 0;
 }
 
+/* What it had no use for of turns is spare in its cgroup. */
+static __always_inline void share_lapsed(u32 id)
+{
+	if (turns_may_lapse())
+		make_spare(spare_node_of(id), turns_take_lapsed(id));
+}
+
 static __always_inline void rejoin(struct slot __arena *slot, u32 id)
 {
 	if (!slot->aside)
 		return;
 	slot->aside = false;
+	share_lapsed(id);
 	wake_turn(id);
 }
 
@@ -235,8 +248,35 @@ static __always_inline s64 paid_error_ns(const struct slot __arena *slot, u32 id
 	return error_ns < -most_ns ? -most_ns : error_ns;
 }
 
-static bool is_paid_enough(const struct slot __arena *slot, u32 id)
+/* A task has other cpus, or another cgroup. */
+static __always_inline void note_moved(struct slot __arena *slot)
 {
+	u64 most_ns = shared->now_ns + 2 * RESTLESS_CHANGES * RESTLESS_QUANTA * quantum;
+
+	if (slot->changes_until_ns < shared->now_ns)
+		slot->changes_until_ns = shared->now_ns;
+	slot->changes_until_ns += RESTLESS_QUANTA * quantum;
+	if (slot->changes_until_ns > most_ns)
+		slot->changes_until_ns = most_ns;
+}
+
+/*
+ * What is enough for a task at the least. Cpus run what they have paid before they ask the policy: many who
+ * are restless, each paid here and there, would keep them from others.
+ */
+static __always_inline u64 least_paid_ns(const struct slot __arena *slot)
+{
+	u64 calm_ns = shared->now_ns + RESTLESS_CHANGES * RESTLESS_QUANTA * quantum;
+	bool restless = slot->changes_until_ns > calm_ns;
+
+	return (corrects_turns() || restless ? PAID_QUANTA_LEAST : PAID_QUANTA_LEAST_KEPT) * quantum;
+}
+
+/* Called, so that picks have stack left. */
+global_fn u32 is_paid_enough(u32 id)
+{
+	const struct slot __arena *slot = &slots[id];
+
 	/* Who leaves loses those. */
 	if (POLICY_GRANTED(id) && !slot->bound.mask && slot->paid_ns < PAID_GRANTED_QUANTA * quantum)
 		return false;
@@ -246,7 +286,7 @@ static bool is_paid_enough(const struct slot __arena *slot, u32 id)
 	/* The one turn that its domain is to run. */
 	if (domains > 1 && !slot->bound.mask && slot->paid_ns <= quantum)
 		return false;
-	return slot->paid_ns >= PAID_QUANTA_LEAST * quantum &&
+	return slot->paid_ns >= least_paid_ns(slot) &&
 	       (s64)slot->paid_ns + paid_error_ns(slot, id) >= enough_ns;
 }
 
@@ -312,7 +352,7 @@ static __always_inline void pay(u32 cpu, u32 id)
 	pay_debt(slot);
 	if (slot->state == TASK_WAITING && !was_paid && slot->paid_ns)
 		paid_append(slot, id);
-	if (is_paid_enough(slot, id))
+	if (is_paid_enough(id))
 		stand_aside(slot, id);
 	if (other != cpu && is_at_rest(other))
 		exchange_seats(cpu, other);

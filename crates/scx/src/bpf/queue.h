@@ -138,7 +138,8 @@ global_fn u32 part(u32 id)
 	slot->state = TASK_BLOCKED;
 	if (slot->aside) {
 		slot->aside = false;
-		if (!turns_is_aside(id))
+		/* Who sleeps is paid. */
+		if (!keeps_turns() && !turns_is_aside(id))
 			return 0;
 		wake_turn(id);
 	}
@@ -383,7 +384,7 @@ static __always_inline void start_paid(u32 id, u32 cpu)
 	ledger_grant(slot, run_ns);
 	start(slot, id, cpu);
 	slot->paid_ns -= run_ns;
-	if (!is_paid_enough(slot, id))
+	if (!is_paid_enough(id))
 		rejoin(slot, id);
 	slot->runs_paid = true;
 	shared->runs_paid++;

@@ -14,8 +14,18 @@ static __always_inline void slot_begins(u32 id, u32 node)
 	slot->known = false;
 	slot->news = 0;
 	slot->paid_ns = 0;
+	slot->changes_until_ns = 0;
 	slot->weight = 0;
 	group_place(id, node);
+}
+
+/* A task moves to another cgroup. */
+static __always_inline void move_to(u32 id, u32 node)
+{
+	stop_sharing(id);
+	group_place(id, node);
+	note_moved(&slots[id]);
+	note_weight(id);
 }
 
 /* The policy does not know the task. */
