@@ -31,7 +31,8 @@
  * who is free, a whole cpu.
  *
  * Known limits: BOUND_MASKS masks at a time, of tasks that compete; tasks with another count as if they could
- * run everywhere.
+ * run everywhere. Who has another mask than when cpus were filled, or wakes and has one again, counts by the
+ * cpus that are shortest until they are filled: two quanta.
  * Where masks overlap and none is within the other, cpus that only together are short are not found to
  * be; nor are those that are only since siblings cannot use what they are due.
  */
