@@ -134,6 +134,8 @@ struct cpu_state {
 	u64 beside_at_ns;
 	/* What the policy takes it for, and the cpu that it takes for this one. */
 	u32 seat, at_seat;
+	/* Tasks counted here that wait to run turns that they were paid (paid.h). */
+	u32 paid_waiting;
 	/* The member of the crowd that ran has made room for another. */
 	u32 rotates;
 	/* The task that went to sleep here, plus one; the policy has not been told. */

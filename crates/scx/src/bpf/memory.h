@@ -94,6 +94,8 @@ enum news {
 		u32 in_transit; \
 		/* The cpu that counts it among those outside the policy. */ \
 		u16 away_on; \
+		/* The cpu that counts it among those that wait to run turns that they were paid. */ \
+		u16 paid_on; \
 		/* The cpu where it went to sleep last. */ \
 		u16 slept_on; \
 		/* The seat in which the policy gave it a turn last. */ \

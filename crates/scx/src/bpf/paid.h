@@ -21,7 +21,8 @@
  * anywhere: he is short of time only since others, and the kernel, have the cpus that are left to him. Who
  * has a mask is asleep there: what his cpus cannot give nobody owes him. And who is behind the ideal has been
  * paid enough only with so much more, who is ahead with less. Where turns are kept, who has left the queue
- * loses what would have been his: so what is enough is some turns, but for who is restless.
+ * loses what would have been his: so what is enough is some turns, but where many wait for such turns, and
+ * for who is restless.
  *
  * Seats. Policies keep a task for the cpu that ran it until that asks again, and a cpu that runs paid
  * turns does not ask. So what the policy takes for a cpu is a seat: when a cpu picks a task that it must
@@ -60,9 +61,10 @@
 
 /* Enough is this many quanta for a task that is due a cpu, such a part of it, nearly, for others, … */
 #define PAID_QUANTA 15
-/* … but no less than this; or this, where who stands aside loses turns that are due to him. */
+/* … but no less than this; or this, where who stands aside loses turns that are due to him, and few wait. */
 #define PAID_QUANTA_LEAST 1
 #define PAID_QUANTA_LEAST_KEPT 3
+#define PAID_WAITING_FEW 4
 /* More changes than so many make a task restless, of which each counts for so long. */
 #define RESTLESS_CHANGES 4
 #define RESTLESS_QUANTA 512
@@ -118,7 +120,28 @@ static bool is_at_rest(u32 cpu)
 	return id == NIL || slots[id].runs_paid;
 }
 
+/* A cpu that may run a task: the one that it was on, if it still may. */
+static u32 some_cpu_of(const struct slot __arena *slot)
+{
+	u32 mask = slot->bound.mask, word;
+
+	if (mask_has(mask, slot->home))
+		return slot->home;
+	bpf_for(word, 0, BOUND_WORDS) {
+		u64 bits = MASK(mask)->cpus[word & (BOUND_WORDS - 1)];
+
+		if (bits)
+			return word * 64 + ilog2(bits);
+	}
+	return slot->home;
+}
+
 /* --- the list of paid tasks that wait --------------------------------------------------------- */
+
+static u32 __arena *paid_waiting_on(u32 cpu)
+{
+	return &shared->cpu[cpu & (MAX_CPUS - 1)].paid_waiting;
+}
 
 static void paid_append(struct slot __arena *slot, u32 id)
 {
@@ -129,11 +152,15 @@ static void paid_append(struct slot __arena *slot, u32 id)
 	else
 		slots[shared->paid.last].paid_next = id;
 	shared->paid.last = id;
+	slot->paid_on = some_cpu_of(slot);
+	(*paid_waiting_on(slot->paid_on))++;
 	domain_awaits(slot);
 }
 
 static void paid_remove(struct slot __arena *slot)
 {
+	policy_assert(*paid_waiting_on(slot->paid_on));
+	(*paid_waiting_on(slot->paid_on))--;
 	domain_has(slot);
 	if (slot->paid_previous == NIL)
 		shared->paid.first = slot->paid_next;
@@ -221,22 +248,6 @@ static __always_inline void forgo_paid(struct slot __arena *slot, u32 id)
 	slot->paid_ns = quantum;
 }
 
-/* A cpu that may run a task: the one that it was on, if it still may. */
-static u32 some_cpu_of(const struct slot __arena *slot)
-{
-	u32 mask = slot->bound.mask, word;
-
-	if (mask_has(mask, slot->home))
-		return slot->home;
-	bpf_for(word, 0, BOUND_WORDS) {
-		u64 bits = MASK(mask)->cpus[word & (BOUND_WORDS - 1)];
-
-		if (bits)
-			return word * 64 + ilog2(bits);
-	}
-	return slot->home;
-}
-
 /* How far a task is ahead of the ideal, or behind, where that makes a difference to what is enough. */
 static __always_inline s64 paid_error_ns(const struct slot __arena *slot, u32 id)
 {
@@ -261,15 +272,17 @@ static __always_inline void note_moved(struct slot __arena *slot)
 }
 
 /*
- * What is enough for a task at the least. Cpus run what they have paid before they ask the policy: many who
- * are restless, each paid here and there, would keep them from others.
+ * What is enough for a task at the least. Cpus run what they have paid before they ask the policy: many, or
+ * those who are restless, each paid here and there, would keep them from others.
  */
 static __always_inline u64 least_paid_ns(const struct slot __arena *slot)
 {
 	u64 calm_ns = shared->now_ns + RESTLESS_CHANGES * RESTLESS_QUANTA * quantum;
-	bool restless = slot->changes_until_ns > calm_ns;
+	bool many = *paid_waiting_on(slot->paid_on) > PAID_WAITING_FEW;
 
-	return (corrects_turns() || restless ? PAID_QUANTA_LEAST : PAID_QUANTA_LEAST_KEPT) * quantum;
+	if (corrects_turns() || many || slot->changes_until_ns > calm_ns)
+		return PAID_QUANTA_LEAST * quantum;
+	return PAID_QUANTA_LEAST_KEPT * quantum;
 }
 
 /* Called, so that picks have stack left. */
