@@ -238,7 +238,8 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		}
 		if (limited || slot->bound.mask)
 			note_mask(p, id);
-		group_wake(id);
+		if (!corrects_turns() || !joins_aside(slot))
+			group_wake(id);
 	}
 	place = place_of(slot, id, exec_ns, enq_flags & SCX_ENQ_REENQ);
 	/* The cpu that waits for it has to look for another; one that it left its own for has been woken. */

@@ -36,10 +36,12 @@ enum news {
 	NEWS_BLOCKS = 16,
 	/* … for good. */
 	NEWS_DIES = 32,
+	/* It stood aside (paid.h), and waits for the policy again. */
+	NEWS_REJOINS = 64,
 };
 
-/* It blocks, dies, and leaves. */
-#define NEWS_OF_A_TASK 3
+/* It blocks, dies, leaves, or rejoins and is told of its weight. */
+#define NEWS_OF_A_TASK 4
 
 /* The policy's memory; the macros are the contract's. */
 #define POLICY_MEMORY \

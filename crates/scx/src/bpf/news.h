@@ -16,6 +16,9 @@
  *                      waits for it is woken
  *   it comes again     noted beside: it is a new one then
  *
+ * That a task that stood aside (paid.h) waits for the policy again is news where turns are corrected: those
+ * of its cgroup count for less from then on, and the same decision tells them.
+ *
  * Cpus that come or go are told by the next ops.dispatch (hotplug.h).
  *
  * A slot is in the list once, as long as it has news. The list is touched with the lock held only.
@@ -262,6 +265,19 @@ static __always_inline void tell_leave(struct slot __arena *slot, u32 id, u32 ne
 		release_slot(id);
 }
 
+/* It has not gone to sleep since. */
+static __always_inline void tell_rejoin(struct slot __arena *slot, u32 id)
+{
+	if (!slot->aside)
+		return;
+	slot->aside = false;
+	begin_competing(id);
+	if (makes_coarser(id))
+		shared->news_of_all = true;
+	tell(id);
+	wake_turn(id);
+}
+
 /*
  * The first that there is to tell of a task; what is left then. One at a time: the verifier would go all
  * ways through one for each way through the other.
@@ -276,6 +292,10 @@ static __always_inline u32 tell_first(struct slot __arena *slot, u32 id, u32 new
 		bequeath(id);
 		end_competing(id);
 		return news & ~NEWS_DIES;
+	}
+	if (corrects_turns() && (news & (NEWS_REJOINS | NEWS_LEAVES)) == NEWS_REJOINS) {
+		tell_rejoin(slot, id);
+		return news & ~NEWS_REJOINS;
 	}
 	if (news & NEWS_LEAVES)
 		tell_leave(slot, id, news);

@@ -223,10 +223,24 @@ static __always_inline void share_lapsed(u32 id)
 		make_spare(spare_node_of(id), turns_take_lapsed(id));
 }
 
+/* True if a task that wakes need not ask the policy: it has been paid enough for a run before others. */
+static bool joins_aside(const struct slot __arena *slot)
+{
+	return slot->bound.mask && uses_turns() && slot->paid_ns >= turns_share_ns();
+}
+
+/*
+ * A task waits for the policy again. Where turns are corrected it counts in its cgroup from then on, too, as
+ * news (news.h): before, the ideal does not serve it, and its cgroup would have less.
+ */
 static __always_inline void rejoin(struct slot __arena *slot, u32 id)
 {
 	if (!slot->aside)
 		return;
+	if (corrects_turns()) {
+		note_news(id, NEWS_REJOINS);
+		return;
+	}
 	slot->aside = false;
 	share_lapsed(id);
 	wake_turn(id);

@@ -116,8 +116,7 @@ global_fn u32 join(u32 id)
 
 	slot->state = TASK_WAITING;
 	age_append(slot, id);
-	/* Enough for a run before others. */
-	if (slot->bound.mask && uses_turns() && slot->paid_ns >= turns_share_ns()) {
+	if (joins_aside(slot)) {
 		slot->aside = true;
 		return 0;
 	}
