@@ -424,6 +424,9 @@ global_fn u32 send_away(u32 id, u32 why)
 {
 	struct slot __arena *slot = &slots[id];
 
+	/* When it is back it waits for the policy. */
+	if (corrects_turns() && slot->aside)
+		turns_joined(id);
 	rejoin(slot, id);
 	record(EVENT_AWAY, id, slot->home, why, 0);
 	part(id);
