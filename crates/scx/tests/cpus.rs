@@ -213,7 +213,7 @@ fn bound_tasks_keep_their_shares(program: &std::path::Path, corrected: bool) {
 /// kept is off by 46 on 2 cpus. Four have two caches: 10 to 450 if turns there wait for one.) Within 15 if
 /// its hogs are bound to one cpu each. (12; 370 if what naps leave counts for those and for others' weight.)
 /// Within 8 of 667 if all of it may run on one cpu, where turns are kept, and 13 where they are corrected.
-/// (Of 12 and 8 seeds: 5.8, 10.7. 30 to 160 if who was paid enough lost what is due to him meanwhile; up to
+/// (Of 12 and 8 seeds: 5.8, 10.6. 30 to 160 if who was paid enough lost what is due to him meanwhile; up to
 /// 19 if who runs such turns counts in his cgroup, and has no part of the ideal.)
 fn cgroups_keep_their_shares(program: &std::path::Path, sleepers: &[usize]) {
     for &sleepers in sleepers {

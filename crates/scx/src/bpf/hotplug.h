@@ -134,6 +134,7 @@ static __always_inline void readmit_all(void)
 
 		slot->bound.mask = 0;
 		slot->bound.competes = false;
+		slot->bound.changed_at = 0;
 		group_set_fixed(id, 0);
 		if (slot->was_known)
 			turns_forget(id);

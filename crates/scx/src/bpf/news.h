@@ -265,7 +265,7 @@ static __always_inline void tell_leave(struct slot __arena *slot, u32 id, u32 ne
 		release_slot(id);
 }
 
-/* It has not gone to sleep since. */
+/* If it has not gone to sleep since. (As group_wake, which tells news itself.) */
 static __always_inline void tell_rejoin(struct slot __arena *slot, u32 id)
 {
 	if (!slot->aside)

@@ -120,6 +120,9 @@ global_fn u32 join(u32 id)
 		slot->aside = true;
 		return 0;
 	}
+	/* What it was paid may just have paid its debts, or it was sent away while aside. */
+	if (corrects_turns())
+		turns_joined(id);
 	tell_spare(id);
 	record(EVENT_WAKE, id, 0, 0, 0);
 	turns_wake(id);
@@ -424,9 +427,6 @@ global_fn u32 send_away(u32 id, u32 why)
 {
 	struct slot __arena *slot = &slots[id];
 
-	/* When it is back it waits for the policy. */
-	if (corrects_turns() && slot->aside)
-		turns_joined(id);
 	rejoin(slot, id);
 	record(EVENT_AWAY, id, slot->home, why, 0);
 	part(id);
