@@ -102,6 +102,8 @@
 //!   behind the others, with the rest of its credit, or WAITING if there is too little. If it ended
 //!   before (the task blocks or yields) WAITING, and a turn that has come is over; READY if it is out
 //!   of the queue.
+//! * `charge`, a run between turns of which nothing was used: the task is not entitled there until it uses up
+//!   another turn. (So a cpu declines one that must not run there: nobody pays for such runs.)
 //! * `charge`, a run on a turn: INTERRUPTED if the cpu was asked to stop, or the turn was lengthened and the
 //!   task used the run up, at least [`LEAST_PART`] of the turn is left, and the policy counts turns
 //!   ([`Payment::whole`]) or it was lengthened. Else the policy is charged: a whole quantum, or what was
@@ -780,6 +782,9 @@ impl<P: Policy> Policy for Turns<P> {
         let cpu = known.cpu as usize;
         debug_assert_eq!(self.cpus[cpu].running, task.0);
         self.cpus[cpu].running = NIL;
+        if known.state == State::Entitled && used_ns == 0 {
+            self.cpus[cpu].last = NIL;
+        }
         if matches!(known.state, State::OnCredit | State::Entitled) {
             self.charge_credit(task, used_ns, now_ns);
             return;

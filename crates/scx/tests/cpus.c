@@ -943,7 +943,8 @@ static void look_at_weights(u64 quanta, void (*bind)(void), bool beside_owner)
 /* How long who naps runs, and sleeps, and how much longer it may be: among bound hogs, and in a cgroup. */
 static const struct naps {
 	u64 run_ns, run_more_ns, apart_ns, apart_more_ns;
-} short_naps = { 20000, 200000, 1000000, 100000000 }, long_naps = { 1000000, 200000, 18000000, 4000000 };
+} short_naps = { 20000, 200000, 1000000, 100000000 }, long_naps = { 1000000, 200000, 18000000, 4000000 },
+  even_naps = { 3000000, 2000000, 3000000, 8000000 };
 
 #define LATE_PART 4
 
@@ -1144,8 +1145,9 @@ static void look_at_bound_hogs(u64 quanta)
 #define HOGS_WITH_NAPPERS 2
 #define HOGS_ALONE 4
 
-/* Who of the cgroup with nappers is bound: nobody, each hog to a cpu, or all to one. */
-enum cgroup_is { FREE, PINNED, NARROW };
+/* Who of the cgroup with nappers is bound: nobody, each hog to a cpu, all to one, or nappers, then heavy. */
+enum cgroup_is { FREE, PINNED, NARROW, HEAVY };
+#define HEAVY_NICE -20
 
 static bool is_alone(u32 task)
 {
@@ -1156,6 +1158,8 @@ static u64 mask_in_cgroup(u32 task, enum cgroup_is is)
 {
 	if (is == NARROW && !is_alone(task))
 		return 1;
+	if (is == HEAVY && task >= scene.hogs)
+		return 1 << task % machine.cpus;
 	return is == PINNED && task < HOGS_WITH_NAPPERS ? 1 << task : ALL;
 }
 
@@ -1169,7 +1173,7 @@ static void begin_cgroups(enum cgroup_is is)
 	for (i = 0; i < machine.tasks; i++) {
 		put_into(&machine.task[i], is_alone(i) ? alone : with_nappers);
 		set_mask(&machine.task[i], mask_in_cgroup(i, is));
-		begin_with_nice(&machine.task[i], 0);
+		begin_with_nice(&machine.task[i], is == HEAVY && i >= scene.hogs ? HEAVY_NICE : 0);
 	}
 	follow_kicks();
 }
@@ -1190,7 +1194,7 @@ static void look_at_cgroup(u64 quanta, enum cgroup_is is)
 	u64 furthest = 0, before_ns, look, error;
 
 	machine.lasts = true;
-	scene.naps = long_naps;
+	scene.naps = is == HEAVY ? even_naps : long_naps;
 	burst_quanta = 16;
 	burst_quanta_of_cpu = 4;
 	begin_cgroups(is);
@@ -1283,6 +1287,11 @@ static void print_event(const struct event *it)
 	case EVENT_TAKE: print_credit("take", it); break;
 	case EVENT_RETIRE: print_credit("retire", it); break;
 	case EVENT_FORFEIT: print_credit("forfeit", it); break;
+	case EVENT_AWAY:
+		/* Who ran when cpus came or went is not known to the policy. */
+		if (it->value != AWAY_CPUS)
+			print_number("away", now, it->task);
+		break;
 	case EVENT_PASS: printf("%" PRIu64 " pass\n", now); break;
 	case EVENT_FORGO: print_credit("forgo", it); break;
 	case EVENT_KEEP: print_credit("keep", it); break;
@@ -1341,6 +1350,8 @@ int main(int count, char **arguments)
 			look_at_cgroup(steps, PINNED);
 		else if (!strcmp(arguments[6], "narrow"))
 			look_at_cgroup(steps, NARROW);
+		else if (!strcmp(arguments[6], "heavy"))
+			look_at_cgroup(steps, HEAVY);
 		else if (!strcmp(arguments[6], "lost"))
 			look_at_lost();
 		else if (!strcmp(arguments[6], "idle"))

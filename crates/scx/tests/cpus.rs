@@ -5,6 +5,7 @@
 //! sanitizers, and prints what the policy was told and decided. The core library's policy, told the same,
 //! must decide the same; and no task is put where it must not run, or waits for long.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use prorata::{Policy, Setup, Sleepers, TaskId, Weight, central};
@@ -45,6 +46,8 @@ struct Replay {
     name: String,
     setup: Setup,
     policy: Box<dyn Policy + Send>,
+    /// Tasks that wait, or run.
+    awake: BTreeSet<TaskId>,
     changes_of_cpus: usize,
     ended: usize,
     forfeits: usize,
@@ -60,6 +63,7 @@ impl Replay {
             name: name.to_owned(),
             setup,
             policy,
+            awake: BTreeSet::new(),
             changes_of_cpus: 0,
             ended: 0,
             forfeits: 0,
@@ -75,6 +79,13 @@ impl Replay {
         let task = || TaskId(words[2].parse().expect("a task's number"));
         let weight = || Weight::new(words[3].parse().expect("a weight")).expect("it is not 0");
         let now_ns = number(0);
+        match words[1] {
+            "wake" => assert!(self.awake.insert(task()), "{line}: it is awake"),
+            "block" | "aside" | "remove" => drop(self.awake.remove(&task())),
+            "away" => assert!(self.awake.contains(&task()), "{line}: it does not wait"),
+            "cpus" => self.awake.clear(),
+            _ => {}
+        }
         match words[1] {
             "add" => self.policy.add(task(), weight()),
             "remove" => self.policy.remove(task(), now_ns),
@@ -97,7 +108,7 @@ impl Replay {
             }
             "endow" => self.policy.endow(task(), number(3)),
             "take" => assert_eq!(self.policy.take_credit(task(), number(3)), number(3), "{line}"),
-            "forgo" => {}
+            "forgo" | "away" => {}
             "pass" => self.policy.pass(now_ns),
             "keep" => self.policy.keep(task(), number(3) == 1),
             "lengthen" => {
@@ -184,14 +195,13 @@ fn hogs_keep_their_weights(program: &std::path::Path, sleepers: &[usize]) {
     }
 }
 
-/// What tasks count for is told when it is known what cpus are worth: 95 % with turns that are kept, 97 %
-/// with corrected ones. (Else, of these seeds, 87 to 97, and 95 to 99.)
+/// What tasks count for is told when it is known what cpus are worth, and who may run anywhere, and was paid
+/// turns, does not lose those that are due to him: 97 %. (Of 12 seeds 98; else 87 to 97 of these.)
 fn hogs_keep_what_their_cgroup_weighs(program: &std::path::Path, sleepers: &[usize]) {
     for &sleepers in sleepers {
         for seed in 1..7 {
             let least = least_beside_owner(program, sleepers, seed);
-            let enough = if sleepers == 2 { 97 } else { 95 };
-            assert!(least >= enough, "sleepers {sleepers}, seed {seed}: {least} %");
+            assert!(least >= 97, "sleepers {sleepers}, seed {seed}: {least} %");
         }
     }
 }
@@ -214,8 +224,11 @@ fn bound_tasks_keep_their_shares(program: &std::path::Path, corrected: bool) {
 /// its hogs are bound to one cpu each. (12; 370 if what naps leave counts for those and for others' weight.)
 /// Within 8 of 667 if all of it may run on one cpu, where turns are kept, and 13 where they are corrected.
 /// (Of 12 and 8 seeds: 5.8, 10.6. 30 to 160 if who was paid enough lost what is due to him meanwhile; up to
-/// 19 if who runs such turns counts in his cgroup, and has no part of the ideal.)
-fn cgroups_keep_their_shares(program: &std::path::Path, sleepers: &[usize]) {
+/// 19 if who runs such turns counts in his cgroup, and has no part of the ideal.) Within 30 of 2000 with one
+/// there that naps, is bound, and worth a whole cpu; within 60 under wfq where turns are kept. (Of 12 seeds:
+/// 3.1, wfq 51, corrected 20. 150 to 210 under dfs-fa, and up to 104 under gr3, if it is paid for runs that
+/// nobody is charged for.)
+fn cgroups_keep_their_shares(policy: &str, program: &std::path::Path, sleepers: &[usize]) {
     for &sleepers in sleepers {
         for (cpus, tasks, seed) in [(1, 10, 1), (1, 10, 2), (2, 10, 1), (2, 10, 2), (4, 12, 1)] {
             let [furthest, late] = found(program, [sleepers, cpus, tasks, 3000, seed], "within");
@@ -235,6 +248,12 @@ fn cgroups_keep_their_shares(program: &std::path::Path, sleepers: &[usize]) {
                 furthest <= [0, 8_000, 13_000][sleepers],
                 "{case}: {furthest} thousandths of a quantum"
             );
+        }
+        for seed in 1..4 {
+            let [furthest, _] = found(program, [sleepers, 4, 7, 3000, seed], "heavy");
+            let case = format!("sleepers {sleepers}, heavy, seed {seed}");
+            let most = if policy == "wfq" && sleepers == 1 { 60_000 } else { 30_000 };
+            assert!(furthest <= most, "{case}: {furthest} thousandths of a quantum");
         }
     }
 }
@@ -264,7 +283,7 @@ fn holds(policy: &str, core: &str) {
     let corrected = ["gdq", "vtrr"].contains(&policy);
     hogs_keep_what_their_cgroup_weighs(&program, if corrected { &[2] } else { &[1, 2] });
     bound_tasks_keep_their_shares(&program, corrected);
-    cgroups_keep_their_shares(&program, if policy == "gdq" { &[2] } else { &[1, 2] });
+    cgroups_keep_their_shares(policy, &program, if policy == "gdq" { &[2] } else { &[1, 2] });
     let (mut changes_of_cpus, mut ended, mut forfeits, mut lengthened) = (0, 0, 0, 0);
     for seed in 0..12 {
         let sleepers = seed % 3;
@@ -303,7 +322,7 @@ fn vtrr_goes_on_as_cpus_come_and_go() {
 #[test]
 fn vtrr_with_turns_that_are_kept_lets_hogs_wait() {
     let program = compile("vtrr");
-    let least = (2..6).map(|seed| least_of_hogs(&program, 1, 2, seed)).min();
+    let least = (2..4).map(|seed| least_of_hogs(&program, 1, 4, seed)).min();
     assert!(least < Some(90), "{least:?} %");
     let furthest = (0..3).map(|seed| beside(&program, 1, seed).furthest).max();
     assert!(furthest > Some(25_000), "{furthest:?} of a million");

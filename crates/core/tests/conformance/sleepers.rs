@@ -186,6 +186,27 @@ fn who_is_worth_a_whole_cpu_has_it() {
     });
 }
 
+/// Nobody is charged for what is run between turns: a cpu that has no use for it is asked for somebody else,
+/// and not for the same one again and again.
+#[test]
+fn who_runs_nothing_between_turns_waits_for_the_next() {
+    let mut policy = turns(find("vtrr").unwrap(), &Setup::new(2, QUANTUM_NS));
+    let [worth_a_cpu, sleeper] = [0, 3].map(TaskId);
+    [5, 1, 1, 1]
+        .into_iter()
+        .zip(0..)
+        .for_each(|(of, id)| policy.add(TaskId(id), Weight::new(of).unwrap()));
+    policy.endow(sleeper, MS);
+    (0..3).for_each(|id| policy.wake(TaskId(id), 0));
+    assert_eq!(policy.pick(0, 0), Some(worth_a_cpu));
+    policy.charge(worth_a_cpu, QUANTUM_NS, QUANTUM_NS);
+    policy.wake(sleeper, QUANTUM_NS);
+    assert_eq!(policy.pick(0, QUANTUM_NS), Some(worth_a_cpu));
+    policy.charge(worth_a_cpu, 0, QUANTUM_NS);
+    assert_eq!(policy.pick(0, QUANTUM_NS), Some(sleeper));
+    assert_eq!(policy.unpaid_ns(worth_a_cpu), 0);
+}
+
 /// A new task that has credit in advance is in no queue: as many hogs as there are cpus, none of whom is to
 /// be interrupted, would let it wait for ever.
 #[test]

@@ -22,7 +22,8 @@
  * has a mask is asleep there: what his cpus cannot give nobody owes him. And who is behind the ideal has been
  * paid enough only with so much more, who is ahead with less. Where turns are kept, who has left the queue
  * loses what would have been his: so what is enough is some turns, but where many wait for such turns, and
- * for who is restless.
+ * for who is restless; and three times as much for who may run anywhere. Nobody is paid for a run between
+ * turns, which no policy is charged for: the cpu declines it.
  *
  * Seats. Policies keep a task for the cpu that ran it until that asks again, and a cpu that runs paid
  * turns does not ask. So what the policy takes for a cpu is a seat: when a cpu picks a task that it must
@@ -61,7 +62,9 @@
 
 /* Enough is this many quanta for a task that is due a cpu, such a part of it, nearly, for others, … */
 #define PAID_QUANTA 15
-/* … but no less than this; or this, where who stands aside loses turns that are due to him, and few wait. */
+/* … or this many, of one that may run anywhere, where who stands aside loses turns that are due to him, … */
+#define PAID_QUANTA_FREE_KEPT 45
+/* … but no less than this; or this, where who stands aside loses such turns, and few wait. */
 #define PAID_QUANTA_LEAST 1
 #define PAID_QUANTA_LEAST_KEPT 3
 #define PAID_WAITING_FEW 4
@@ -229,6 +232,13 @@ static bool joins_aside(const struct slot __arena *slot)
 	return slot->bound.mask && uses_turns() && slot->paid_ns >= turns_share_ns();
 }
 
+static __always_inline void end_aside(struct slot __arena *slot, u32 id)
+{
+	slot->aside = false;
+	share_lapsed(id);
+	wake_turn(id);
+}
+
 /*
  * A task waits for the policy again. Where turns are corrected it counts in its cgroup from then on, too, as
  * news (news.h): before, the ideal does not serve it, and its cgroup would have less.
@@ -241,9 +251,7 @@ static __always_inline void rejoin(struct slot __arena *slot, u32 id)
 		note_news(id, NEWS_REJOINS);
 		return;
 	}
-	slot->aside = false;
-	share_lapsed(id);
-	wake_turn(id);
+	end_aside(slot, id);
 }
 
 /*
@@ -307,8 +315,9 @@ global_fn u32 is_paid_enough(u32 id)
 	/* Who leaves loses those. */
 	if (POLICY_GRANTED(id) && !slot->bound.mask && slot->paid_ns < PAID_GRANTED_QUANTA * quantum)
 		return false;
+	u64 quanta = slot->bound.mask || corrects_turns() ? PAID_QUANTA : PAID_QUANTA_FREE_KEPT;
 	/* Of 1.6 turns: one, or two, on average so many; rounded, it would be two each time. */
-	s64 enough_ns = due_within(slot, PAID_QUANTA * quantum) - shared->now_ns % quantum;
+	s64 enough_ns = due_within(slot, quanta * quantum) - shared->now_ns % quantum;
 
 	/* The one turn that its domain is to run. */
 	if (domains > 1 && !slot->bound.mask && slot->paid_ns <= quantum)

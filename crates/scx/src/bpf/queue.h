@@ -304,6 +304,14 @@ static __always_inline u32 ask_policy(u32 seat)
 	return id;
 }
 
+/* True if a task that was picked between its turns runs. Nobody is charged for it: it is not to be paid. */
+static __always_inline bool may_run_between(const struct slot __arena *slot, u32 id, u32 cpu,
+					    u32 debtors_too)
+{
+	return slot->state == TASK_WAITING && bound_belongs(slot->bound.mask, cpu) &&
+	       (debtors_too || slot->owed_ns + (s64)turns_run_ns(id) > 0);
+}
+
 /*
  * The cpu's next task, now running; NIL if there is none; OVERDRAWN for a debtor who will not do, and
  * ELSEWHERE for who must not run here.
@@ -326,6 +334,10 @@ global_fn u32 pick(u32 cpu, u32 debtors_too)
 	}
 	slot = &slots[id];
 	slot->seat = seat;
+	if (turns_is_between(id) && !may_run_between(slot, id, cpu, debtors_too)) {
+		charge(id, cpu, 0, 0);
+		return ELSEWHERE;
+	}
 	ledger_grant(slot, turns_run_ns(id));
 	if (slot->state == TASK_WAITING && slot->owed_ns <= 0 && !debtors_too) {
 		overdraw(slot, id, cpu);
@@ -427,7 +439,9 @@ global_fn u32 send_away(u32 id, u32 why)
 {
 	struct slot __arena *slot = &slots[id];
 
-	rejoin(slot, id);
+	/* That it leaves is told of one who waits. */
+	if (slot->aside)
+		end_aside(slot, id);
 	record(EVENT_AWAY, id, slot->home, why, 0);
 	part(id);
 	slot->state = TASK_AWAY;

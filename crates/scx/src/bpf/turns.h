@@ -724,6 +724,8 @@ turns_fn void turns_charge(u32 id, u64 used_ns)
 	policy_assert(turn_cpu(turn->cpu)->running == id);
 	turn_cpu(turn->cpu)->running = NIL;
 	*turn_runs(turn->cpu) = 0;
+	if (turn->state == TURN_ENTITLED && !used_ns)
+		turn_cpu(turn->cpu)->last = NIL;
 	if (turn->state == TURN_ON_CREDIT || turn->state == TURN_ENTITLED) {
 		turns_charge_credit(turn, id, used_ns);
 		return;
@@ -745,6 +747,12 @@ turns_fn void turns_charge(u32 id, u64 used_ns)
 turns_fn bool turns_may_lapse(void)
 {
 	return uses_turns() && !corrects_turns();
+}
+
+/* True if a task runs between its turns, which nobody is charged for. */
+turns_fn bool turns_is_between(u32 id)
+{
+	return turns_may_lapse() && TURN(id)->state == TURN_ENTITLED;
 }
 
 /* What a task was charged for and had no use for, and nobody else has had. */
