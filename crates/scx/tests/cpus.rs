@@ -16,25 +16,13 @@ mod native;
 const QUANTUM_NS: u64 = 5_000_000;
 const STEPS: usize = 10_000;
 
-/// A program for histories, which are held to C's rules, too. (To compile takes longer than to run.)
-fn sanitized(policy: &str) -> PathBuf {
-    compile(policy, &["-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
-}
-
-/// The same for scenes, which are many.
-fn plain(policy: &str) -> PathBuf {
-    compile(policy, &["-O0"])
-}
-
-fn compile(policy: &str, flags: &[&str]) -> PathBuf {
+fn compile(policy: &str) -> PathBuf {
     let machine = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/tests/machine");
     let here = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/tests");
+    let flags =
+        ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DMACHINE_HAS_MASKS"];
     let lax = ["-Wno-unused", "-Wno-unused-parameter", "-Wno-sign-compare"];
-    native::compile(
-        "cpus.c",
-        policy,
-        &[flags, &lax, &["-DMACHINE_HAS_MASKS", machine, here]].concat(),
-    )
+    native::compile("cpus.c", policy, &[&flags[..], &lax, &[machine, here]].concat())
 }
 
 /// What happened on a machine of so many cpus, in the words of `scx_prorata --record`.
@@ -283,7 +271,7 @@ fn lost_tasks_are_found(program: &Path) {
 }
 
 fn holds(policy: &str, core: &str) {
-    let program = plain(policy);
+    let program = compile(policy);
     lost_tasks_are_found(&program);
     cpus_do_not_idle_beside_who_waits(&program);
     hogs_keep_their_weights(&program, if policy == "vtrr" { &[2] } else { &[1, 2] });
@@ -291,7 +279,6 @@ fn holds(policy: &str, core: &str) {
     hogs_keep_what_their_cgroup_weighs(&program, if corrected { &[2] } else { &[1, 2] });
     bound_tasks_keep_their_shares(&program, corrected);
     cgroups_keep_their_shares(policy, &program, if policy == "gdq" { &[2] } else { &[1, 2] });
-    let program = sanitized(policy);
     let (mut changes_of_cpus, mut ended, mut forfeits, mut lengthened) = (0, 0, 0, 0);
     for seed in 0..12 {
         let sleepers = seed % 3;
@@ -329,7 +316,7 @@ fn vtrr_goes_on_as_cpus_come_and_go() {
 /// the time it passes by who becomes heavier.
 #[test]
 fn vtrr_with_turns_that_are_kept_lets_hogs_wait() {
-    let program = plain("vtrr");
+    let program = compile("vtrr");
     let least = (2..4).map(|seed| least_of_hogs(&program, 1, 4, seed)).min();
     assert!(least < Some(90), "{least:?} %");
     let furthest = (0..3).map(|seed| beside(&program, 1, seed).furthest).max();

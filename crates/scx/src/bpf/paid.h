@@ -232,6 +232,7 @@ static bool joins_aside(const struct slot __arena *slot)
 	return slot->bound.mask && uses_turns() && slot->paid_ns >= turns_share_ns();
 }
 
+/* A task that stood aside asks the policy again, at once. */
 static __always_inline void end_aside(struct slot __arena *slot, u32 id)
 {
 	slot->aside = false;
