@@ -217,6 +217,13 @@ impl Tags {
         self.total_ns += i128::from(used_ns);
     }
 
+    /// The machine has served `used_ns`, so the mean is later by that, even where tasks make up for
+    /// what one that left had taken: without this it stands still for as long as that lasts.
+    #[inline]
+    pub fn pass(&mut self, used_ns: Nanos) {
+        self.floor_ns += i128::from(used_ns);
+    }
+
     fn carry_others(&mut self, now: Virtual) {
         for i in 0..self.feasible.changed().len() {
             let (task, old) = self.feasible.changed()[i];
