@@ -11,6 +11,11 @@
 //! the error by φ'/φ: a task that is half a quantum ahead at weight 1 and then gets weight 1000
 //! would wait until 500 quanta have fallen due to it.)
 //!
+//! The mean of the tags falls when a task leaves that is ahead of it. [`Tags::mean`] does not, and it
+//! goes on with all that the machine serves, as the ideal does, while the others make up for what that
+//! task had taken. If it stood still for so long, newcomers who follow each other, each of them gone
+//! after a quantum, would all come first, and who stays would starve.
+//!
 //! Which v is meant is the policy's choice and an argument here. DFS and MFQ take the weighted
 //! mean of the start tags, [`Tags::mean`]; SFS takes the least.
 
@@ -47,7 +52,8 @@ pub struct Tags {
     tasks: Vec<Tagged>,
     /// Σ α over the runnable tasks.
     total_ns: i128,
-    /// The mean times Σφ is at least this: the mean does not go back.
+    /// The mean times Σφ is at least this: the mean does not go back, and passes with all that is
+    /// served.
     floor_ns: i128,
     /// The mean while nothing is runnable.
     idle: Virtual,
@@ -215,12 +221,6 @@ impl Tags {
         known.service_ns += i128::from(used_ns);
         known.state = State::Waiting;
         self.total_ns += i128::from(used_ns);
-    }
-
-    /// The machine has served `used_ns`, so the mean is later by that, even where tasks make up for
-    /// what one that left had taken: without this it stands still for as long as that lasts.
-    #[inline]
-    pub fn pass(&mut self, used_ns: Nanos) {
         self.floor_ns += i128::from(used_ns);
     }
 

@@ -32,11 +32,6 @@
 //! tags and virtual time as in [`tags`](crate::tags): a new task starts at the mean, a woken one at
 //! the mean or at its old tag if that is ahead.
 //!
-//! Virtual time passes with all that the machine serves, as WFQ's clock does. A newcomer that takes a
-//! quantum early and leaves is ahead, and the others are behind for good; the next newcomer queues up
-//! behind them. The mean alone would stand still while they make up for it, and a chain of newcomers of
-//! weight 2, each of them gone after a quantum, starves two hogs of weight 1 on one cpu.
-//!
 //! *Bound*: −1 ≤ e ≤ N (Theorem 3.5), in quanta. *Cost*: `pick` and `charge` O(log N), `wake`,
 //! `block` O(P log N); as GDQ's allocator O(g) for g ≤ 32 groups. *Cpus*: any number;
 //! work-conserving.
@@ -155,7 +150,6 @@ impl Policy for Mfq {
 
     fn charge(&mut self, task: TaskId, used_ns: Nanos, _now_ns: Nanos) {
         self.tags.charge(task, used_ns);
-        self.tags.pass(used_ns);
         self.waiting.insert(task, self.finish(task));
     }
 }

@@ -211,7 +211,10 @@ policy_fn u32 readjust(u32 newcomer)
 
 /* --- changes of state ---------------------------------------------------------------------- */
 
-/* The mean does not go back from TAGS->now, but for a ns on each cpu. */
+/*
+ * The mean does not go back from TAGS->now, but for a ns on each cpu; it goes on with all that is served,
+ * also while tasks make up for what one that left had taken.
+ */
 static __always_inline void hold_mean(void)
 {
 	struct s128 per_cpu = service_at(&TAGS->now, cpu_parts(), cpu_divisor());
@@ -310,16 +313,8 @@ static __always_inline void tags_charge(u32 id, u64 used_ns)
 
 	wide_add(&task->service, used_ns);
 	wide_add(&TAGS->total, used_ns);
-	task->state = TAG_WAITING;
-}
-
-/*
- * The mean is later by all that the machine has served, even where tasks make up for what one that
- * left had taken.
- */
-static __always_inline void tags_pass(u64 used_ns)
-{
 	wide_add(&TAGS->floor, used_ns);
+	task->state = TAG_WAITING;
 }
 
 #endif

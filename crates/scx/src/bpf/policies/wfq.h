@@ -162,7 +162,6 @@ policy_fn u32 policy_set_weight(u32 id, u32 weight)
 policy_fn u32 policy_charge(u32 id, u64 used_ns)
 {
 	tags_charge(id, used_ns);
-	tags_pass(used_ns);
 	set_finish(id);
 	return 0;
 }
