@@ -34,8 +34,10 @@ impl<P: Policy> Scene<P> {
         self.comes(0);
         let mut running = vec![None; cpus];
         let mut served_ns = 0;
-        for step in 0..QUANTA * cpus as u64 {
-            let (cpu, now_ns) = (step as usize % cpus, step * QUANTUM_NS / cpus as u64);
+        for (quantum, cpu) in
+            (0..QUANTA).flat_map(|quantum| (0..cpus).map(move |cpu| (quantum, cpu)))
+        {
+            let now_ns = (quantum * cpus as u64 + cpu as u64) * QUANTUM_NS / cpus as u64;
             if let Some((task, since_ns)) = running[cpu].take() {
                 self.policy.charge(task, now_ns - since_ns, now_ns);
                 if task == self.newcomer {
