@@ -130,7 +130,8 @@ impl Tags {
         self.start_after(task, 0)
     }
 
-    /// ΣφS/Σφ over the runnable tasks, or what it was before if that is later. While nothing is
+    /// ΣφS/Σφ over the runnable tasks, or what it was before and what was served since, if that is
+    /// later. While nothing is
     /// runnable: the start tag of the task that left last.
     #[inline]
     #[must_use]

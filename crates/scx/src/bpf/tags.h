@@ -5,7 +5,8 @@
  *
  * A task keeps its service = tag * weight, a whole number of ns, so that running for u ns adds u.
  * Virtual time is the mean of the tags: the sum of all service over the sum of all weights, which
- * are made feasible first (feasible.h). Worked example, on two cpus:
+ * are made feasible first (feasible.h); where one that was ahead has left, it goes on from what it
+ * was. Worked example, on two cpus:
  *
  *   weights 5, 1, 1:  the others weigh 2 on the cpu that is left, so that 5 counts as 2
  *   each has run 4 ms: tags 2, 4, 4 ms; mean (4 + 4 + 4) / (2 + 1 + 1) = 3 ms
@@ -212,8 +213,8 @@ policy_fn u32 readjust(u32 newcomer)
 /* --- changes of state ---------------------------------------------------------------------- */
 
 /*
- * The mean does not go back from TAGS->now, but for a ns on each cpu; it goes on with all that is served,
- * also while tasks make up for what one that left had taken.
+ * The mean does not go back from TAGS->now, but for a ns on each cpu, and tags_charge() moves this floor
+ * on: it passes with all that is served, also while tasks make up for what one that left had taken.
  */
 static __always_inline void hold_mean(void)
 {

@@ -97,6 +97,9 @@
 //!
 //! The sum of all weights times the number of cpus stays below 2^56 (10^6 tasks of the largest
 //! weight on 16 cpus, or of weight 10^4 on all 65536); at most 2^30 tasks. Both are asserted.
+//!
+//! Newcomers of weight 8 that follow each other, each gone after a quantum, starve hogs of weight 1 on
+//! one cpu, but for corrected turns (`tests/conformance/newcomers.rs`).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
