@@ -1,9 +1,10 @@
 //! The kernel's C, compiled natively.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// A program from `tests/SOURCE` with a policy's header, built with these flags.
 #[allow(dead_code)] // not every test has policies
@@ -12,11 +13,19 @@ pub(crate) fn compile(source: &str, policy: &str, flags: &[&str]) -> PathBuf {
     build(source, policy, &[flags, &[&header]].concat())
 }
 
-/// A program from `tests/SOURCE`, `name` in messages.
+/// A program from `tests/SOURCE`, `name` in messages. Compiling takes up to 20 seconds: tests that need the
+/// same share one.
 pub(crate) fn build(source: &str, name: &str, flags: &[&str]) -> PathBuf {
-    static NUMBER: AtomicUsize = AtomicUsize::new(0);
-    // Tests run at the same time: each has a program of its own.
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    static PROGRAMS: Mutex<BTreeMap<String, Arc<OnceLock<PathBuf>>>> = Mutex::new(BTreeMap::new());
+    let what = format!("{source} {name} {flags:?}");
+    let mut programs = PROGRAMS.lock().expect("nobody panics with it");
+    let number = programs.len();
+    let program = Arc::clone(programs.entry(what).or_default());
+    drop(programs);
+    program.get_or_init(|| build_anew(source, name, number, flags)).clone()
+}
+
+fn build_anew(source: &str, name: &str, number: usize, flags: &[&str]) -> PathBuf {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{source}-{name}-{number}"));
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
