@@ -1,4 +1,4 @@
-//! `cargo xtask no-std`: the core builds where there is no standard library.
+//! `cargo xtask no-std`: the core compiles where there is no standard library.
 
 use std::fs;
 use std::path::Path;
@@ -21,24 +21,24 @@ impl Args {
     }
 }
 
-/// Builds the core for a bare target, or, if that is not installed, for this machine with a
+/// Compiles the core for a bare target, or, if that is not installed, for this machine with a
 /// toolchain that holds `core` and `alloc` and nothing else.
 pub(crate) fn check() -> Result<()> {
     let sysroot = shell::output(Command::new("rustc").args(["--print", "sysroot"]))?;
     let libraries = Path::new(sysroot.trim()).join("lib/rustlib");
-    let mut build = Command::new("cargo");
-    build.current_dir(shell::workspace()).args(["build", "--quiet", "--package", "prorata"]);
+    let mut check = Command::new("cargo");
+    check.current_dir(shell::workspace()).args(["check", "--quiet", "--package", "prorata"]);
     if libraries.join(BARE_TARGET).is_dir() {
-        eprintln!("xtask: no_std: building for {BARE_TARGET}");
-        return shell::run(build.args(["--target", BARE_TARGET]));
+        eprintln!("xtask: no_std: compiling for {BARE_TARGET}");
+        return shell::run(check.args(["--target", BARE_TARGET]));
     }
     eprintln!(
-        "xtask: no_std: {BARE_TARGET} is not installed: building against core and alloc alone"
+        "xtask: no_std: {BARE_TARGET} is not installed: compiling against core and alloc alone"
     );
     let bare = shell::target_dir().join("no-std");
     bare_sysroot(&libraries, &bare.join("sysroot"))?;
-    build.arg("--target-dir").arg(bare.join("build"));
-    shell::run(build.env("RUSTFLAGS", format!("--sysroot={}", bare.join("sysroot").display())))
+    check.arg("--target-dir").arg(bare.join("build"));
+    shell::run(check.env("RUSTFLAGS", format!("--sysroot={}", bare.join("sysroot").display())))
 }
 
 /// A copy of this machine's libraries at `libraries` without `std` and what it needs.

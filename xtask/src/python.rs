@@ -30,22 +30,25 @@ impl Args {
         let wheel = Workshop::open(&pythons.newest)?.build(&pythons.newest, self.release)?;
         println!("{}", wheel.display());
         if !self.wheel {
+            let mut cli = Command::new("cargo");
+            cli.current_dir(shell::workspace()).args(["build", "--package", "prorata-cli"]);
+            shell::run(&mut cli)?;
             test_wheel(&pythons, &wheel)?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Builds the wheel from the profile of the tests, and tests it.
+/// Builds the wheel from the profile of the tests, and tests it, beside the command that `cargo test` has
+/// built (by itself it would have other features, as would half of its dependencies).
 pub(crate) fn check() -> Result<()> {
     let pythons = Python::find()?;
     let wheel = Workshop::open(&pythons.newest)?.build(&pythons.newest, false)?;
     test_wheel(&pythons, &wheel)
 }
 
+/// Beside the command `prorata` as it was last built.
 fn test_wheel(pythons: &Pythons, wheel: &Path) -> Result<()> {
-    let mut cli = Command::new("cargo");
-    shell::run(cli.current_dir(shell::workspace()).args(["build", "--package", "prorata-cli"]))?;
     let Pythons { oldest, newest } = pythons;
     if oldest.minor == newest.minor {
         eprintln!(

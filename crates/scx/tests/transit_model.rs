@@ -288,22 +288,30 @@ impl Task {
 }
 
 impl State {
-    /// The least of all states that differ from it in numbers only.
+    /// The least of all states that differ from it in numbers only: by its cpus, which leaves few orders to
+    /// try for the tasks.
     fn canonical(&self) -> State {
-        let renumbered = ORDERS.iter().map(|order| {
-            let mut state = *self;
-            state.tasks = self.tasks.map(|task| task.renumbered(order));
-            state.tasks.sort_unstable();
-            for cpu in 0..CPUS {
-                let renumbered = &mut state.cpus[usize::from(order[cpu])];
-                *renumbered = self.cpus[cpu];
-                if let Phase::Redirecting { picked_for } = &mut renumbered.phase {
-                    *picked_for = order[usize::from(*picked_for)];
-                }
-            }
-            state
+        let cpus = ORDERS.map(|order| self.renumbered_cpus(&order));
+        let least = cpus.iter().min().expect("there are six");
+        let orders = ORDERS.iter().zip(&cpus).filter(|(_, cpus)| *cpus == least);
+        let renumbered = orders.map(|(order, &cpus)| {
+            let mut tasks = self.tasks.map(|task| task.renumbered(order));
+            tasks.sort_unstable();
+            State { tasks, cpus, ..*self }
         });
-        renumbered.min().expect("there are six")
+        renumbered.min().expect("there is the least")
+    }
+
+    fn renumbered_cpus(&self, order: &[u8; CPUS]) -> [Processor; CPUS] {
+        let mut cpus = self.cpus;
+        for cpu in 0..CPUS {
+            let renumbered = &mut cpus[usize::from(order[cpu])];
+            *renumbered = self.cpus[cpu];
+            if let Phase::Redirecting { picked_for } = &mut renumbered.phase {
+                *picked_for = order[usize::from(*picked_for)];
+            }
+        }
+        cpus
     }
 
     fn current(&self, cpu: Cpu) -> Option<Id> {
