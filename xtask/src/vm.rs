@@ -167,8 +167,8 @@ pub(crate) fn print(line: &str) {
 }
 
 /// Builds what the machine takes along, and returns the paths. If not `optimised` it is as the tests
-/// have it, with the features that the workspace's crates need together: compiled once for both, and
-/// asserting what it asserts.
+/// have it, with the features that the workspace's crates and their tests need together: compiled once for
+/// both, and asserting what it asserts.
 fn build_programs(optimised: bool) -> Result<Vec<PathBuf>> {
     setup::ensure()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -176,6 +176,10 @@ fn build_programs(optimised: bool) -> Result<Vec<PathBuf>> {
     let mut build = Command::new(cargo);
     build.current_dir(shell::workspace()).args(["build", "--quiet", "--profile", profile]);
     build.args(["--workspace", "--bin", "prorata", "--bin", "scx_prorata"]);
+    if !optimised {
+        // With any test cargo chooses the tests' features.
+        build.args(["--test", "verify"]);
+    }
     shell::run(&mut build).context("the programs for the virtual machine do not build")?;
     let built = shell::target_dir().join(if optimised { "release" } else { "debug" });
     let this = std::env::current_exe().context("this program has no path")?;
