@@ -235,7 +235,7 @@ struct Replay {
 
 impl Head {
     fn parse(line: &str) -> Result<Head> {
-        let words: Vec<&str> = line.split_whitespace().collect();
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let ["prorata-record", "1", "policy", policy, "cpus", cpus, "quantum_ns", quantum_ns] =
             words[..]
         else {
@@ -272,7 +272,7 @@ impl Replay {
 
     /// Replays a line. The first decision that differs, in words.
     fn event(&mut self, line: &str) -> Result<Option<String>> {
-        let words: Vec<&str> = line.split_whitespace().collect();
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let &[time, verb, ref arguments @ ..] = &words[..] else { bail!("not an event") };
         let now_ns = time.parse().with_context(|| format!("'{time}' is no time"))?;
         ensure!(now_ns >= self.now_ns, "time goes back");

@@ -36,7 +36,7 @@ impl Steps {
 
     /// Replays a line, and those that have waited for it.
     pub(super) fn line(&mut self, number: u64, line: &str) -> Result<Option<Difference>> {
-        let words: Vec<&str> = line.split_whitespace().collect();
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
         if let [_, "reload", cpus] = words[..] {
             let difference = self.end();
             self.begin_anew(cpus.parse().context("the number of cpus")?)?;
