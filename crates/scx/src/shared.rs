@@ -1,7 +1,7 @@
 //! The memory that the BPF program shares with us.
 
 use std::marker::PhantomData;
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::{Acquire, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
 
 use crate::bpf_intf::{
@@ -80,6 +80,8 @@ impl Memory<'_> {
     pub(crate) fn watch(&self, watched: bool) {
         // SAFETY: as above; nobody else writes it.
         unsafe { (&raw mut (*self.tree).watched).write_volatile(u32::from(watched)) }
+        // Whoever reads the tree next does so after that.
+        fence(SeqCst);
     }
 
     pub(crate) fn cpus(&self) -> u64 {
@@ -89,11 +91,11 @@ impl Memory<'_> {
 
     /// The number of changes that were written, and of nodes that were ever used.
     pub(crate) fn tree_counts(&self) -> (u64, u32) {
-        // SAFETY: as above.
+        // SAFETY: as above; the first is an aligned word of the memory that others change as one.
         unsafe {
-            let written = (&raw const (*self.tree).written).read_volatile();
+            let written = AtomicU64::from_ptr((&raw const (*self.tree).written).cast_mut());
             let nodes = (&raw const (*self.tree).unused).read_volatile();
-            (written, nodes.min(NODES))
+            (written.load(Acquire), nodes.min(NODES))
         }
     }
 
@@ -101,10 +103,13 @@ impl Memory<'_> {
     pub(crate) fn change(&self, number: u64) -> group_change {
         let at = usize::try_from(number % u64::from(group_limits_GROUP_CHANGES));
         // SAFETY: as above; the index is within the ring.
-        unsafe {
+        let change = unsafe {
             let ring = (&raw const (*self.tree).ring).cast::<group_change>();
             ring.add(at.expect("the ring is small")).read_volatile()
-        }
+        };
+        // If what was read is of later, so is the count.
+        fence(Acquire);
+        change
     }
 
     /// A task, or a node behind all of these.

@@ -44,6 +44,7 @@
 
 #include "wide.h"
 #include "node.h"
+#include "word.h"
 
 /* The number of a node as a member: tasks come first. */
 #define GROUP_MEMBER(node) (POLICY_TASKS + (node))
@@ -76,9 +77,8 @@ policy_fn u32 note_member(u32 id, u32 parent)
 	change->parent = parent;
 	change->weight = MEMBER(id)->weight;
 	change->runnable = is_task && MEMBER(id)->at;
-	/* The count must not be seen before the change. */
-	barrier();
-	TREE->written++;
+	/* The loader sees neither the count before the change, nor the next one, in its place, before the count. */
+	word_exchange(&TREE->written, TREE->written + 1);
 	return 0;
 }
 

@@ -101,7 +101,6 @@ typedef int64_t s64;
 #define __arena
 #define policy_fn static __attribute__((unused))
 #define bpf_for(i, start, end) for ((i) = (start); (i) < (end); (i)++)
-#define barrier() asm volatile("" ::: "memory")
 #endif
 
 /*

@@ -36,7 +36,6 @@ typedef int64_t s64;
 #endif
 #define __noinline __attribute__((noinline))
 #define preserve_access_index
-#define barrier() asm volatile("" ::: "memory")
 #define BPF_STRUCT_OPS(name, ...) name(__VA_ARGS__)
 #define BPF_STRUCT_OPS_SLEEPABLE(name, ...) name(__VA_ARGS__)
 #define BPF_PROG(name, ...) name(__VA_ARGS__)
