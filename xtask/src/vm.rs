@@ -21,6 +21,7 @@ mod sources;
 
 pub(crate) use archive::{debian, newest, releases as kernel_releases};
 pub(crate) use image::Debian;
+pub(crate) use machine::LARGE_OUTPUT;
 use machine::{Machine, Outcome};
 
 #[derive(clap::Args)]
@@ -52,6 +53,9 @@ pub(crate) struct Args {
     /// Take programs along as the tests have them, which build in seconds, not as users do.
     #[arg(long)]
     dev: bool,
+    /// A file for what the command writes to /dev/ttyS2.
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
     /// A program to take along, with the libraries that it needs; may be repeated.
     #[arg(long = "with", value_name = "FILE")]
     programs: Vec<PathBuf>,
@@ -88,6 +92,7 @@ impl Args {
             debian: if packages.is_empty() { None } else { Some(debian(&packages)?) },
             timeout: Duration::from_secs(self.timeout),
             measures: !self.dev,
+            keep: self.keep,
         };
         match machine.run(&self.command.join(" "), &programs, &mut print)? {
             Outcome::Exited { code, warnings } => {
@@ -134,6 +139,8 @@ pub(crate) struct Check<'a> {
     pub(crate) programs: &'a [PathBuf],
     /// Measures costs: with programs as users build them.
     pub(crate) measures: bool,
+    /// A file for what a program writes to [`LARGE_OUTPUT`].
+    pub(crate) keep: Option<&'a Path>,
 }
 
 /// Runs a shell script in a machine of its own, and gives `show` every line that it prints. An error if it
@@ -150,6 +157,7 @@ pub(crate) fn check(what: &Check<'_>, script: &str, show: &mut dyn FnMut(&str)) 
         debian: what.debian.cloned(),
         timeout: what.timeout,
         measures: what.measures,
+        keep: what.keep.map(Path::to_path_buf),
     };
     let mut programs = build_programs(what.measures)?;
     programs.extend_from_slice(what.programs);

@@ -1,5 +1,6 @@
 //! `cargo xtask vm-stress`: the in-kernel scheduler under random disturbances, in the test machine.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -41,6 +42,10 @@ pub(crate) struct Args {
     /// The kernel: the beginning of a version that Debian's archive has.
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
+    /// A directory for the recording of the first phase in which a hostile user takes from root's hogs:
+    /// POLICY.gz.
+    #[arg(long, requires = "hostile", value_name = "DIRECTORY")]
+    keep: Option<PathBuf>,
 }
 
 impl Args {
@@ -77,6 +82,7 @@ impl Args {
     fn besiege(&self, policy: &str) -> Result<()> {
         let cpus = self.cpus.unwrap_or(HOSTILE_CPUS);
         ensure!(cpus > 1 && self.minutes > 0, "--hostile wants --cpus and --minutes above 1 and 0");
+        let keep = self.keep.as_ref().map(|directory| directory.join(format!("{policy}.gz")));
         let what = Check {
             kernel: self.kernel.as_deref(),
             cpus,
@@ -84,12 +90,16 @@ impl Args {
             smt: cpus.is_multiple_of(2),
             boot: REAL_TIME_RCU,
             timeout: Duration::from_secs(self.minutes * 60 * 4 + 600),
+            keep: keep.as_deref(),
             ..Check::default()
         };
         let (seconds, seed, offline) = (self.minutes * 60, self.seed, cpus / 2);
-        let script = format!(
+        let mut script = format!(
             "xtask guest hostile --policy {policy} --seconds {seconds} --seed {seed} --offline {offline}"
         );
+        if keep.is_some() {
+            script += " --keep";
+        }
         vm::check(&what, &script, &mut vm::print)
     }
 }

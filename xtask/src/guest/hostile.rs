@@ -24,6 +24,7 @@ use super::scheduler::{self, Scheduler};
 use super::system;
 use super::user::UsersProcess;
 use crate::shell;
+use crate::vm::LARGE_OUTPUT;
 
 const RECORDING: &str = "/tmp/recording";
 const HOGS: &str = "/sys/fs/cgroup/hogs";
@@ -62,6 +63,9 @@ pub(crate) struct Args {
     /// The user does only these: `bind`, `processes`, `yield`, … (see miscreant.rs).
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     acts: Vec<String>,
+    /// Give the host the recording of the first phase in which hogs receive too little.
+    #[arg(long)]
+    keep: bool,
 }
 
 impl Args {
@@ -79,6 +83,9 @@ impl Args {
             let least = self
                 .phase(length, cpus, &mut random)
                 .with_context(|| format!("phase {phase}, policy {}", self.policy))?;
+            if self.keep && least < LEAST && worst >= LEAST {
+                hand_over_recording()?;
+            }
             worst = worst.min(least);
             println!(
                 "{} on {cpus} cpus: phase {phase} is over, hogs received at least {least:.3} of their \
@@ -133,6 +140,11 @@ impl Args {
         }
         siege.end(hogs)
     }
+}
+
+fn hand_over_recording() -> Result<()> {
+    let script = format!("stty -F {LARGE_OUTPUT} raw && gzip -c {RECORDING} >{LARGE_OUTPUT}");
+    shell::run(Command::new("sh").args(["-c", &script]))
 }
 
 /// The cgroups of root's hogs and of the user.

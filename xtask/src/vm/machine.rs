@@ -1,7 +1,7 @@
 //! QEMU: starts the machine, passes on what the command prints, and learns how it ended.
 //!
 //! The machine has two serial lines: the kernel's console, kept in a file and shown when
-//! something went wrong, and the command's output, which is ours.
+//! something went wrong, and the command's output, which is ours. A third takes what the host is to keep.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -31,6 +31,9 @@ const SMT_PROCESSOR: &str = ",vendor=GenuineIntel";
 const TURN_US: u32 = 200;
 /// A turn has at least so many instructions, in thousands: to end it takes the host some time too.
 const TURN_KILO_INSTRUCTIONS: u32 = 50;
+/// For what the host is to keep: a third serial line, if it has one.
+pub(crate) const LARGE_OUTPUT: &str = "/dev/ttyS2";
+
 /// Lines of the kernel's console that a failure shows.
 const CONSOLE_LINES: usize = 40;
 
@@ -51,6 +54,8 @@ pub(crate) struct Machine {
     pub(crate) timeout: Duration,
     /// It is for measuring costs, not for checking what must hold.
     pub(crate) measures: bool,
+    /// Where what it writes to [`LARGE_OUTPUT`] goes.
+    pub(crate) keep: Option<PathBuf>,
 }
 
 /// How a run ended.
@@ -152,6 +157,9 @@ impl Machine {
         qemu.args(["-append", &format!("{boot} {}", self.boot)]);
         qemu.arg("-serial").arg(format!("file:{}", console.display()));
         qemu.args(["-chardev", "stdio,id=output,signal=off", "-serial", "chardev:output"]);
+        if let Some(keep) = &self.keep {
+            qemu.arg("-serial").arg(format!("file:{}", keep.display()));
+        }
         qemu
     }
 
