@@ -1,6 +1,7 @@
 //! `cargo xtask vm-stress`: the in-kernel scheduler under random disturbances, in the test machine.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -83,6 +84,10 @@ impl Args {
         let cpus = self.cpus.unwrap_or(HOSTILE_CPUS);
         ensure!(cpus > 1 && self.minutes > 0, "--hostile wants --cpus and --minutes above 1 and 0");
         let keep = self.keep.as_ref().map(|directory| directory.join(format!("{policy}.gz")));
+        if let Some(directory) = &self.keep {
+            let name = directory.display();
+            ensure!(directory.is_dir(), "{name} is no directory: --keep wants one that exists");
+        }
         let what = Check {
             kernel: self.kernel.as_deref(),
             cpus,
@@ -100,8 +105,23 @@ impl Args {
         if keep.is_some() {
             script += " --keep";
         }
-        vm::check(&what, &script, &mut vm::print)
+        let result = vm::check(&what, &script, &mut vm::print);
+        if let Some(file) = &keep {
+            tell_of_recording(file)?;
+        }
+        result
     }
+}
+
+/// Where a recording is; or nothing was kept.
+fn tell_of_recording(file: &Path) -> Result<()> {
+    match file.metadata().map(|file| file.len()) {
+        Ok(0) => fs::remove_file(file)?,
+        Ok(_) => eprintln!("xtask: the recording is in {}", file.display()),
+        // The machine did not start.
+        Err(_) => {}
+    }
+    Ok(())
 }
 
 /// A command for the machine.
