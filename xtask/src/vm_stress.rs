@@ -84,10 +84,6 @@ impl Args {
         let cpus = self.cpus.unwrap_or(HOSTILE_CPUS);
         ensure!(cpus > 1 && self.minutes > 0, "--hostile wants --cpus and --minutes above 1 and 0");
         let keep = self.keep.as_ref().map(|directory| directory.join(format!("{policy}.gz")));
-        if let Some(directory) = &self.keep {
-            let name = directory.display();
-            ensure!(directory.is_dir(), "{name} is no directory: --keep wants one that exists");
-        }
         let what = Check {
             kernel: self.kernel.as_deref(),
             cpus,

@@ -72,6 +72,15 @@ const OLDEST_KERNEL: &str = "6.16";
 const POLICIES: &[(&str, u32)] = &[GR3, ("vtrr", 1), ("gdq:delta=2", 1), ("dfs-fa", 1), ("wfq", 1)];
 const GR3: (&str, u32) = ("gr3", SECONDS);
 
+/// Policies with the rule for tasks that sleep which is not their default; the largest first.
+const OTHER_FORMS: &[&str] = &[
+    "gr3:sleepers=corrected",
+    "vtrr:sleepers=turns",
+    "gdq:delta=2,sleepers=turns",
+    "dfs-fa:sleepers=corrected",
+    "wfq:sleepers=corrected",
+];
+
 /// The policy whose queues have locks of their own.
 const APART: (&str, u32) = ("gdq-distributed --groups off", 1);
 
@@ -148,11 +157,12 @@ pub(crate) fn run() -> Result<()> {
     let machine = Check { cpus: 2, debian: Some(&debian), ..Check::default() };
     boot_and_check(&machine, &[units()])?;
     let newest = vm::kernel_releases()?.pop();
-    for kernel in [Some(OLDEST_KERNEL), newest.as_deref()] {
+    let machines = [(Some(OLDEST_KERNEL), OTHER_FORMS), (newest.as_deref(), &OTHER_FORMS[..1])];
+    for (kernel, others) in machines {
         eprintln!("xtask: in kernel {}", kernel.unwrap_or_default());
         // With siblings there is more to verify.
         let machine = Check { kernel, cpus: 2, smt: true, ..Check::default() };
-        match boot_and_check(&machine, &[loads()]) {
+        match boot_and_check(&machine, &[loads(others)]) {
             Err(error) if error.is::<vm::NoSuchKernel>() => eprintln!("xtask: skipped: {error}"),
             result => result?,
         }
@@ -373,12 +383,11 @@ fn units() -> String {
     format!("xtask guest services --seconds 1 --error {GROUP_ERROR} --under scx_prorata")
 }
 
-/// Every policy loads as it is by default, and the largest in its other form; and hogs run under it.
-/// (`cargo xtask vm-kernels` loads any.)
-fn loads() -> String {
+/// Every policy loads as it is by default, and these do; and hogs run under it.
+fn loads(others: &[&str]) -> String {
     let specs = POLICIES.iter().map(|(policy, _)| *policy);
     let load = |arguments| format!("begin --policy {arguments}\n{}\nend INT", hogs_run());
-    let all = specs.chain(["gr3:sleepers=corrected", APART.0]);
+    let all = specs.chain([APART.0]).chain(others.iter().copied());
     all.map(load).collect::<Vec<_>>().join("\n")
 }
 

@@ -1,7 +1,7 @@
 //! QEMU: starts the machine, passes on what the command prints, and learns how it ended.
 //!
 //! The machine has two serial lines: the kernel's console, kept in a file and shown when
-//! something went wrong, and the command's output, which is ours. A third takes what the host is to keep.
+//! something went wrong, and the command's output, which is ours; and a third if the host is to keep a file.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -33,7 +33,6 @@ const TURN_US: u32 = 200;
 const TURN_KILO_INSTRUCTIONS: u32 = 50;
 /// For what the host is to keep: a third serial line, if it has one.
 pub(crate) const LARGE_OUTPUT: &str = "/dev/ttyS2";
-
 /// Lines of the kernel's console that a failure shows.
 const CONSOLE_LINES: usize = 40;
 
@@ -75,6 +74,11 @@ impl Machine {
         programs: &[PathBuf],
         show: &mut dyn FnMut(&str),
     ) -> Result<Outcome> {
+        if let Some(keep) = &self.keep {
+            fs::File::create(keep).with_context(|| {
+                format!("cannot write {}: name a file in a directory that exists", keep.display())
+            })?;
+        }
         let dir = cache_dir()?.join("runs").join(std::process::id().to_string());
         fs::create_dir_all(&dir)?;
         let outcome = self.run_in(&dir, command, programs, show);
