@@ -6,6 +6,7 @@
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED bind
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED masks
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED owner
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED yields
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED beside
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED within
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED pinned
@@ -20,9 +21,11 @@
  *
  * With `bind` somebody binds light tasks, which nap, to one cpu and another all the time; what two hogs that
  * may run on any receive at least of what their weights give them, in any 2000 quanta, is looked at and
- * printed. With `masks` they are bound to one of three random sets of cpus. With `owner` they are in four
- * cgroups, below one of twice the weight of that of the hogs, and somebody moves them, binds them and the
- * four, and gives those other weights.
+ * printed, in percent, and how many quanta they are apart at most in 200. With `masks` light tasks are bound
+ * to one of three random sets of cpus. With `owner` they are in four cgroups, below one of twice the weight
+ * of that of the hogs, and somebody moves them, binds them and the four, and gives those other weights. With
+ * `yields` one of them or two, who weigh as much as all the others, are bound to one cpu and another, where
+ * they yield every 10 microseconds now and then, up to 2000 times.
  *
  * With `beside` three hogs are bound to one cpu, in a cgroup that is due all of it, and six are not, in two
  * cgroups of the same weight; the other tasks are nappers, bound to one cpu each, which run for moments. How
@@ -859,6 +862,51 @@ static void act_some_times(void)
 		act_as_owner();
 }
 
+/* Who yields does so after so long, so many times at most, once in so many times that somebody could act. */
+#define YIELD_NS 10000ULL
+#define YIELDS 2000
+#define YIELD_TIMES 20
+
+static struct {
+	u32 cpu, left;
+} yields;
+
+/* Others may not run on the cpu of those who yield, but for some. */
+static void begin_to_yield(void)
+{
+	u32 others = HOGS + 1 + below(2), i;
+
+	if (below(YIELD_TIMES))
+		return;
+	yields.cpu = below(machine.cpus);
+	yields.left = below(YIELDS);
+	for (i = HOGS; i < machine.tasks; i++) {
+		u64 only = 1ULL << yields.cpu;
+
+		owned.own_cpus[i] = i < others ? only : below(4) ? ALL & ~only : 1 + below(ALL);
+		move_owned(i, i >= others);
+	}
+}
+
+/* Time passes for all, but for a cpu where somebody yields. */
+static void let_pass(u64 ns)
+{
+	u64 end_ns = machine.now_ns + ns;
+
+	for (; yields.left && machine.now_ns + YIELD_NS < end_ns; yields.left--) {
+		struct machine_task *current = machine.current[yields.cpu];
+
+		if (!current || current < &machine.task[HOGS])
+			break;
+		machine.now_ns += YIELD_NS;
+		act_on(yields.cpu);
+		prorata_yield(&current->p, NULL);
+		schedule(yields.cpu, false);
+		follow_kicks();
+	}
+	machine.now_ns = end_ns;
+}
+
 static void nap_or_wake(struct machine_task *task)
 {
 	if (task->place == ASLEEP)
@@ -873,7 +921,7 @@ static void bind_for(u64 quanta, void (*bind)(void))
 	u64 i;
 
 	for (i = 0; i < quanta * machine.cpus; i++) {
-		machine.now_ns += quantum / machine.cpus;
+		let_pass(quantum / machine.cpus);
 		if (!(i % machine.cpus)) {
 			if (!below(HERD_QUANTA))
 				bind();
@@ -901,10 +949,24 @@ static u64 in_window(u64 received_ns[LOOKS], u64 look, u64 now_ns)
 	return window_ns;
 }
 
+/* Quanta that hogs, who are alike, are apart in since the last look. */
+static u64 hogs_apart(u64 received_ns[HOGS])
+{
+	u64 since_ns[HOGS];
+	u32 i;
+
+	for (i = 0; i < HOGS; i++) {
+		since_ns[i] = received_until_now(&machine.task[i]) - received_ns[i];
+		received_ns[i] += since_ns[i];
+	}
+	return magnitude((s64)(since_ns[0] - since_ns[1])) / quantum;
+}
+
 /* Hogs are due what they weigh of the cpus, or half of a third of what all receive. */
 static void look_at_weights(u64 quanta, void (*bind)(void), bool beside_owner)
 {
 	u64 hogs_ns[HOGS][LOOKS] = {}, all_ns[LOOKS] = {}, all_weight = 0, least = ~0ULL, look, due_ns;
+	u64 looked_ns[HOGS] = {}, apart, furthest = 0;
 	u32 i;
 
 	machine.lasts = true;
@@ -922,6 +984,9 @@ static void look_at_weights(u64 quanta, void (*bind)(void), bool beside_owner)
 		for (i = 0; i < machine.tasks; i++)
 			received_ns += received_until_now(&machine.task[i]);
 		received_ns = in_window(all_ns, look, received_ns);
+		apart = hogs_apart(looked_ns);
+		if (look >= LOOKS && apart > furthest)
+			furthest = apart;
 		if (beside_owner)
 			due_ns = received_ns / 3 / HOGS;
 		for (i = 0; i < HOGS; i++) {
@@ -931,7 +996,7 @@ static void look_at_weights(u64 quanta, void (*bind)(void), bool beside_owner)
 				least = hog_ns * 100 / due_ns;
 		}
 	}
-	printf("%" PRIu64 "\n", least);
+	printf("%" PRIu64 " %" PRIu64 "\n", least, furthest);
 }
 
 /* --- hogs that are bound, beside nappers ------------------------------------------------------- */
@@ -1344,6 +1409,8 @@ int main(int count, char **arguments)
 			look_at_weights(steps, bind_herds, false);
 		else if (!strcmp(arguments[6], "owner"))
 			look_at_weights(steps, act_some_times, true);
+		else if (!strcmp(arguments[6], "yields"))
+			look_at_weights(steps, begin_to_yield, true);
 		else if (!strcmp(arguments[6], "within"))
 			look_at_cgroup(steps, FREE);
 		else if (!strcmp(arguments[6], "pinned"))

@@ -8,7 +8,7 @@
 
 use prorata::ideal::Measured;
 use prorata::policies::gr3::{Gr3, Rescale, Resume};
-use prorata::{Checked, Policy, Setup, TaskId, Weight};
+use prorata::{Checked, Policy, Setup, Sleepers, TaskId, Weight, central};
 
 use super::{QUANTUM_NS, start};
 
@@ -345,4 +345,40 @@ fn who_leaves_before_the_first_choice_is_not_counted_by_the_cap() {
         gr3.pick(usize::from(now_ns > 0), now_ns);
     }
     assert!(gr3.longest_search() < 10, "{} choices", gr3.longest_search());
+}
+
+/// What the first of three equal tasks receives of two cpus in 600 quanta, where the other two have given up
+/// their quanta at once for 100, with 99 in a hundred of each left: each had 50 times as many turns.
+fn hog_beside_who_gave_up_quanta(sleepers: Sleepers) -> u64 {
+    const LATER_NS: u64 = 100 * QUANTUM_NS;
+    let setup = Setup { sleepers, ..Setup::new(2, QUANTUM_NS) };
+    let policy = central::build("gr3", &setup).expect("a policy");
+    let mut policy = start(policy, &[1, 1, 1]);
+    let mut runs = [(0, 0, None); 2];
+    let mut received_ns = 0;
+    while let Some(cpu) = (0..2).min_by_key(|&cpu| runs[cpu].1)
+        && runs[cpu].1 < LATER_NS + 600 * QUANTUM_NS
+    {
+        let (since_ns, now_ns, task) = runs[cpu];
+        if let Some(task) = task {
+            policy.charge(task, now_ns - since_ns, now_ns);
+            received_ns += if task.0 == 0 && now_ns > LATER_NS { now_ns - since_ns } else { 0 };
+        }
+        let next = policy.pick(cpu, now_ns);
+        let most_ns = next.and_then(|task| policy.slice_ns(task)).unwrap_or(QUANTUM_NS);
+        let gives_up = now_ns < LATER_NS && next.is_some_and(|task| task.0 > 0);
+        let run_ns = if gives_up { most_ns.min(QUANTUM_NS / 100) } else { most_ns };
+        runs[cpu] = (now_ns, now_ns + run_ns, next);
+    }
+    received_ns / QUANTUM_NS
+}
+
+/// GR3MP counts turns: the hog was chosen as often as the others, and has its frontlog for as long; it is due
+/// 400. Nobody sleeps, so that nothing is corrected either. (So in the kernel who yields has the rest of his
+/// turn later.)
+#[test]
+fn who_gives_up_his_quanta_makes_frontlogs_grow() {
+    for sleepers in [Sleepers::Paper, Sleepers::Turns, Sleepers::Corrected] {
+        assert_eq!(hog_beside_who_gave_up_quanta(sleepers), 599, "{sleepers:?}");
+    }
 }

@@ -85,12 +85,15 @@ global_fn u32 settle_previous(u32 cpu, u32 id, u64 exec_ns)
 	if (id == CROWD)
 		exec_ns = shared->now_ns;
 	if (slot->state == TASK_RUNNING && slot->cpu == cpu) {
-		bool stopping = turns_is_stopping(seat_of(cpu));
+		bool stopping = turns_is_stopping(seat_of(cpu)), splits;
 
 		ledger_settle(slot, exec_ns);
+		splits = slot->yielded && yield_turn(id, cpu);
 		if (ledger_goes_on(slot) && !stopping && !splits_turn(slot, id, cpu))
 			return true;
 		end_quantum(id, stopping);
+		if (splits && !slot->aside && is_paid_enough(id))
+			stand_aside(slot, id);
 	} else if (slot->state == TASK_AWAY) {
 		if (is_owed_after(slot, exec_ns))
 			return true;
@@ -165,7 +168,7 @@ static __always_inline u64 decide_next(u32 cpu)
 	}
 	if (id == OVERDRAWN || id == ELSEWHERE)
 		return DECISION(VERB_AGAIN, NIL);
-	if (domains > 1 && id == NIL)
+	if (id == NIL && shared->paid.first != NIL)
 		id = pick_far(cpu);
 	set_idle(cpu, id == NIL && !shared->cpu[cpu].away);
 	return id == NIL ? DECISION(VERB_NOTHING, NIL) : DECISION(VERB_RUN, id);

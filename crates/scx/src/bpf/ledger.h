@@ -11,9 +11,9 @@
  *   picked:  owed += 5 ms  ->  3 ms    runs 4 ms:  owed = -1 ms
  *
  * A run that something interrupted is not over while more than a quarter of it is owed. A task that
- * blocks or yields is owed nothing more here, but keeps its debts: what it was granted and did not use
- * is not charged for, and may be its credit (turns.h). A debt of a whole run is an overdraft: the next
- * pick is over at once.
+ * blocks, or yields on the only cpu (queue.h), is owed nothing more here, but keeps its debts: what it was
+ * granted and did not use is not charged for, and may be its credit (turns.h). A debt of a whole run is an
+ * overdraft: the next pick is over at once.
  *
  * Known limit: a debt of more than a task is due in DEBT_LASTS_NS (and of DEBT_QUANTA quanta at least) is cut
  * to that, so that one long overrun, as of a cpu that the hypervisor keeps, cannot lock it out for longer.

@@ -254,6 +254,14 @@ global_fn u32 split_for(u32 id)
 	return cpu;
 }
 
+/* What is left of a run, which is charged whole, counts as paid. */
+static __always_inline void run_rest_later(struct slot __arena *slot)
+{
+	slot->paid_last_ns = shared->now_ns;
+	slot->paid_ns += slot->owed_ns;
+	slot->owed_ns = 0;
+}
+
 /* True if the turn of the task that runs on a cpu was split: it has had the turn, and runs the rest later. */
 static __always_inline bool splits_turn(struct slot __arena *slot, u32 id, u32 cpu)
 {
@@ -262,9 +270,27 @@ static __always_inline bool splits_turn(struct slot __arena *slot, u32 id, u32 c
 	shared->split[cpu & (MAX_CPUS - 1)] = 0;
 	if (!slot->paid_ns)
 		slot->paid_at_ns = 0;
-	slot->paid_last_ns = shared->now_ns;
-	slot->paid_ns += slot->owed_ns;
-	slot->owed_ns = 0;
+	run_rest_later(slot);
+	return true;
+}
+
+/*
+ * A task yields. On several cpus it has its turn, whole, and runs the rest later, after those whom its cpu
+ * paid before; where nobody else waits for that cpu it goes on. If it lost the rest, others would have a turn
+ * each time that it yields, every few microseconds: more turns than there is time for, granted or paid to
+ * those who run elsewhere. True if its turn is split.
+ */
+global_fn u32 yield_turn(u32 id, u32 cpu)
+{
+	struct slot __arena *slot = &slots[id];
+
+	if (TURNS->cpus == 1 || id == CROWD || slot->owed_ns <= 0 || turns_is_between(id))
+		return false;
+	slot->yielded = false;
+	if (!bound_waits_for(cpu))
+		return false;
+	slot->paid_at_ns = shared->now_ns;
+	run_rest_later(slot);
 	return true;
 }
 
@@ -419,12 +445,15 @@ global_fn u32 pick_paid(u32 cpu, u32 previous)
 		id = next_paid(cpu, false);
 	else if (!slots[previous].paid_ns)
 		return NIL;
+	/* It yields, and whom it yields to has not been paid. */
+	if (id != NIL && id == previous && slots[id].paid_at_ns == shared->now_ns)
+		return NIL;
 	if (id != NIL)
 		start_paid(id, cpu);
 	return id;
 }
 
-/* The same where a cpu would idle else: of any domain. */
+/* The same where a cpu would idle else: of any domain, and though it yields. */
 global_fn u32 pick_far(u32 cpu)
 {
 	u32 id = next_paid(cpu, true);

@@ -98,6 +98,10 @@
 //! The sum of all weights times the number of cpus stays below 2^56 (10^6 tasks of the largest
 //! weight on 16 cpus, or of weight 10^4 on all 65536); at most 2^30 tasks. Both are asserted.
 //!
+//! On several cpus tasks that give up their quanta again and again, without sleeping, make the frontlogs of
+//! those that run elsewhere grow without limit: these are chosen as often, and run later what they were
+//! granted, while others wait (`tests/gr3/dynamic.rs`).
+//!
 //! Newcomers of weight 8 that follow each other, each gone after a quantum, starve hogs of weight 1 on
 //! one cpu, but for corrected turns (`tests/conformance/newcomers.rs`).
 
