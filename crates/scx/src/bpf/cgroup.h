@@ -160,10 +160,16 @@ static __always_inline void tell_everybody(void)
 	tell_news(NIL);
 }
 
+/* True if a task, which slept, is in the tree still and knows what it counts for. */
+static __always_inline bool is_told(u32 id)
+{
+	return MEMBER(id)->at && slots[id].bound.competes && !tree->unseen && !BOUND->gone;
+}
+
 /* A task wakes: before it joins the policy. */
 static __always_inline void group_wake(u32 id)
 {
-	if (!turns_is_to_queue(id))
+	if (is_told(id) || !turns_is_to_queue(id))
 		return;
 	begin_competing(id);
 	if (makes_coarser(id))

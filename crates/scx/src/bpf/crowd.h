@@ -101,7 +101,7 @@ global_fn u32 crowd_wake(u32 home)
 
 static __always_inline void crowd_part(void)
 {
-	part(CROWD);
+	part(CROWD, true);
 	if (!turns_is_queued(CROWD))
 		end_competing(CROWD);
 }
@@ -120,7 +120,7 @@ global_fn u32 crowd_end(u32 cut_short)
 static __always_inline void crowd_refuse(u32 cpu)
 {
 	slots[CROWD].owed_ns -= slots[CROWD].run_ns;
-	end_quantum(CROWD, false);
+	end_quantum(CROWD, RUN_OVER);
 	if (crowd_queues()) {
 		shared->crowd_refused = cpu;
 		crowd_part();

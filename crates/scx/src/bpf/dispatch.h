@@ -284,7 +284,7 @@ static __always_inline bool redirect(u32 cpu, u32 id)
 	if (!lock())
 		return false;
 	if (slot->state == TASK_RUNNING && slot->cpu == cpu) {
-		end_quantum(id, false);
+		end_quantum(id, RUN_OVER);
 		send_away(id, AWAY_CONFINED);
 		shared->stats.confined++;
 	}

@@ -151,7 +151,7 @@ static u64 quantum_ns(void);
 global_fn u32 policy_broken(u32 line);
 static void note_news(u32 id, u32 news);
 static bool crowd_is_awaited(void);
-u32 tell_news(u32 sleeper);
+static void tell_news(u32 sleeper);
 static void turns_left(u32 id);
 static void turns_joined(u32 id);
 static void turns_gained(u32 id, u64 ns);

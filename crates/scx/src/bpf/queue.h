@@ -131,11 +131,13 @@ global_fn u32 join(u32 id)
 	return 0;
 }
 
-global_fn u32 part(u32 id)
+/* A task, which `waits` or has just run, sleeps for the policy. */
+global_fn u32 part(u32 id, u32 waits)
 {
 	struct slot __arena *slot = &slots[id];
 
-	age_remove(slot);
+	if (waits)
+		age_remove(slot);
 	stop_sharing(id);
 	slot->state = TASK_BLOCKED;
 	if (slot->aside) {
@@ -163,9 +165,23 @@ static __always_inline void end_paid(struct slot __arena *slot, u32 id, bool cut
 	slot->used_ns = 0;
 }
 
-/* The run of a task is over; `cut_short` if the task ended it itself, or somebody is to run at once. */
-global_fn u32 end_quantum(u32 id, u32 cut_short)
+static __always_inline void begin_to_wait(struct slot __arena *slot, u32 id, bool waits)
 {
+	if (waits)
+		age_append(slot, id);
+	else
+		pay_debt(slot);
+}
+
+/*
+ * Why the run of a task is over (the first two are false and true): it has run for so long; the task ended it
+ * itself, or somebody is to run at once; it sleeps, and does not wait before it parts.
+ */
+enum run_end { RUN_OVER, RUN_CUT_SHORT, RUN_ASLEEP };
+
+global_fn u32 end_quantum(u32 id, u32 why)
+{
+	bool cut_short = why != RUN_OVER, waits = why != RUN_ASLEEP;
 	struct slot __arena *slot = &slots[id];
 	u64 charged_ns;
 
@@ -174,14 +190,14 @@ global_fn u32 end_quantum(u32 id, u32 cut_short)
 	slot->state = TASK_WAITING;
 	if (slot->runs_paid) {
 		end_paid(slot, id, cut_short);
-		age_append(slot, id);
+		begin_to_wait(slot, id, waits);
 		if (!slot->paid_ns)
 			rejoin(slot, id);
 		return 0;
 	}
 	charged_ns = ledger_used(slot, cut_short);
 	use_spare(id, charged_ns);
-	age_append(slot, id);
+	begin_to_wait(slot, id, waits);
 	record(EVENT_CHARGE, id, slot->cpu, charged_ns, slot->used_ns);
 	slot->used_ns = 0;
 	turns_charge(id, charged_ns);
@@ -472,7 +488,7 @@ global_fn u32 send_away(u32 id, u32 why)
 	if (slot->aside)
 		end_aside(slot, id);
 	record(EVENT_AWAY, id, slot->home, why, 0);
-	part(id);
+	part(id, true);
 	slot->state = TASK_AWAY;
 	begin_away(slot);
 	return 0;
@@ -499,7 +515,7 @@ global_fn u32 give_back(u32 id)
 {
 	bool is_free = slots[id].runs_paid;
 
-	end_quantum(id, false);
+	end_quantum(id, RUN_OVER);
 	if (is_free)
 		return 0;
 	/* Only a task that blocks is free of the cpu at once: see the trait's `pick`. */
@@ -508,7 +524,7 @@ global_fn u32 give_back(u32 id)
 		turns_stand_aside(id);
 		wake_turn(id);
 	} else {
-		part(id);
+		part(id, true);
 		join(id);
 	}
 	return 0;
@@ -527,7 +543,7 @@ static __always_inline void introduce(struct slot __arena *slot, u32 id, u32 wei
 static __always_inline void forget(struct slot __arena *slot, u32 id)
 {
 	if (slot->state == TASK_RUNNING)
-		end_quantum(id, true);
+		end_quantum(id, RUN_CUT_SHORT);
 	if (slot->state == TASK_WAITING)
 		age_remove(slot);
 	if (slot->state == TASK_AWAY)

@@ -896,26 +896,38 @@ turns_fn bool turns_is_stopping(u32 cpu)
 	return turn_cpu(cpu)->stopping;
 }
 
-/*
- * A cpu that shall stop what it runs, so that a task that woke can have it: the one with the lightest
- * task on a turn, unless that is worth nearly a whole cpu. NIL if there is none, or no need.
- */
-turns_fn u32 turns_interrupt(void)
+/* The cpu with the lightest task on a turn, unless it was asked to stop that; NIL if there is none. */
+turns_fn u32 turns_lightest(void)
 {
-	u32 victim = NIL, least = TURN_RUNS_STOPPING, i;
+	u32 lightest = NIL, least = TURN_RUNS_STOPPING, i;
 
-	if (corrects_turns())
-		return corrected_interrupt();
-	if (!uses_turns() || TURNS->ready_count <= TURNS->stopping)
-		return NIL;
+	/* Without what it takes to begin a loop. */
+	if (TURNS->cpus == 1)
+		return *turn_runs(0) && *turn_runs(0) < least ? 0 : NIL;
 	bpf_for(i, 0, TURNS->cpus) {
 		u32 runs = *turn_runs(i);
 
 		if (!runs || runs >= least)
 			continue;
 		least = runs;
-		victim = i;
+		lightest = i;
 	}
+	return lightest;
+}
+
+/*
+ * A cpu that shall stop what it runs, so that a task that woke can have it: the one with the lightest
+ * task on a turn, unless that is worth nearly a whole cpu. NIL if there is none, or no need.
+ */
+turns_fn u32 turns_interrupt(void)
+{
+	u32 victim;
+
+	if (corrects_turns())
+		return corrected_interrupt();
+	if (!uses_turns() || TURNS->ready_count <= TURNS->stopping)
+		return NIL;
+	victim = turns_lightest();
 	if (victim == NIL || turns_needs_cpu(turn_cpu(victim)->running))
 		return NIL;
 	turn_cpu(victim)->stopping = 1;
