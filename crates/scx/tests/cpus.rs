@@ -209,7 +209,7 @@ fn hogs_keep_what_their_cgroup_weighs(program: &Path, sleepers: &[usize]) {
 }
 
 /// However often somebody yields, there are no more turns than time: 97 %, and 45 quanta of 200 apart. (Of 16
-/// seeds 99 and 35 under gr3, 100 and 18 under the others. Under gr3 80 if who yields loses the rest of his
+/// seeds 99 and 34 under gr3, 99 and 17 under the others. Under gr3 82 if who yields loses the rest of his
 /// turn: hogs are granted hundreds of quanta each, for later, and one has them while the other waits.)
 fn hogs_keep_their_share_beside_who_yields(program: &Path, sleepers: &[usize]) {
     for &sleepers in sleepers {
