@@ -24,7 +24,9 @@
 //!   cpu where it ran last, where its timer is and its memory, unless the task there is ahead less far by
 //!   more than a [quantum](SPARES). Several such tasks run in turn, a [quarter](RUN_PART) of a quantum each.
 //!   The policy is not charged for it.
-//! * What a cpu wastes between two runs, while somebody waits, all share: it is nobody's error.
+//! * What cpus waste, running nothing while somebody waits or stands aside, all share: it is nobody's error. But
+//!   who was charged for more than he ran, on several cpus, runs that first: turns that he had in advance, and
+//!   that a caller runs elsewhere.
 //! * A task that is entitled to a whole cpu, of several, is left alone once it is behind by a quarter of a
 //!   quantum: nobody uses its turn or interrupts it, since it could not make up for that.
 //! * The rest of an interrupted turn is used next on that cpu, or on one that would else idle.
@@ -211,8 +213,6 @@ struct Cpu {
     early: bool,
     /// It was asked to stop what it runs, and has not picked since.
     stopping: bool,
-    /// Since when it runs nothing though somebody else waited.
-    wasting_since_ns: Option<Nanos>,
 }
 
 fn short(index: usize) -> u32 {
@@ -236,6 +236,8 @@ pub struct Corrected<P> {
     stopping: usize,
     /// Cpus that run a task.
     running: usize,
+    /// Tasks that stand aside.
+    aside: usize,
     /// A task was picked.
     started: bool,
     /// `None` as long as nobody slept, woke late or changed weight.
@@ -260,7 +262,6 @@ impl<P: Policy> Corrected<P> {
             before_ns: 0,
             early: false,
             stopping: false,
-            wasting_since_ns: None,
         };
         Corrected {
             policy,
@@ -273,6 +274,7 @@ impl<P: Policy> Corrected<P> {
             ready_count: 0,
             stopping: 0,
             running: 0,
+            aside: 0,
             started: false,
             ideal: None,
             candidates: Vec::with_capacity(CANDIDATES),
@@ -289,7 +291,7 @@ impl<P: Policy> Corrected<P> {
     /// The errors of all tasks are kept from now on.
     fn open(&mut self, now_ns: Nanos) {
         let mut ideal = Online::new(self.cpus.len(), KEPT * self.quantum_ns);
-        ideal.advance(now_ns);
+        ideal.advance(now_ns, 0);
         for (id, task) in (0..).map(TaskId).zip(&mut self.tasks) {
             if let Some(weight) = Weight::new(task.weight) {
                 ideal.add(id, weight);
@@ -306,9 +308,15 @@ impl<P: Policy> Corrected<P> {
 
     /// The ideal now, if it is known.
     fn ideal_at(&mut self, now_ns: Nanos) -> Option<&mut Online> {
+        let wasting = self.wasting();
         let ideal = self.ideal.as_mut()?;
-        ideal.advance(now_ns);
+        ideal.advance(now_ns, wasting);
         Some(ideal)
+    }
+
+    /// Cpus that run nothing though somebody waits, or stands aside, for each.
+    fn wasting(&self) -> usize {
+        (self.cpus.len() - self.running).min(self.runnable.len() + self.aside - self.running)
     }
 
     /// The ideal now, which must be known from now on.
@@ -556,11 +564,7 @@ impl<P: Policy> Corrected<P> {
 
     /// `pick` once errors are kept.
     fn pick_corrected(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
-        let wasted_ns =
-            self.cpus[cpu].wasting_since_ns.take().map_or(0, |since_ns| now_ns - since_ns);
-        if let Some(ideal) = self.ideal_at(now_ns) {
-            ideal.lose(wasted_ns);
-        }
+        self.ideal_at(now_ns);
         self.stopping -= usize::from(core::mem::take(&mut self.cpus[cpu].stopping));
         self.patrol(cpu, now_ns);
         let turn = self.turn(cpu, now_ns).or_else(|| self.adopt(cpu));
@@ -600,6 +604,7 @@ impl<P: Policy> Policy for Corrected<P> {
         }
         if known.at != NIL || known.state == State::Aside {
             self.ideal_from(now_ns).block(task);
+            self.aside -= usize::from(known.state == State::Aside);
         } else {
             self.ideal_at(now_ns);
         }
@@ -635,6 +640,7 @@ impl<P: Policy> Policy for Corrected<P> {
         self.list(task);
         let was = core::mem::replace(&mut self.tasks[task.index()].state, State::Waiting);
         if was == State::Aside {
+            self.aside -= 1;
             let most_ns = ASIDE * self.quantum_ns;
             self.ideal_from(now_ns).forgo(task, most_ns);
             self.policy.wake(task, now_ns);
@@ -662,6 +668,7 @@ impl<P: Policy> Policy for Corrected<P> {
     fn stand_aside(&mut self, task: TaskId, now_ns: Nanos) {
         self.withdraw(task, now_ns);
         self.tasks[task.index()].state = State::Aside;
+        self.aside += 1;
         self.policy.block(task, now_ns);
     }
 
@@ -681,23 +688,20 @@ impl<P: Policy> Policy for Corrected<P> {
 
     #[inline]
     fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
+        self.ideal_at(now_ns);
         let known = &mut self.tasks[task.index()];
         known.home = known.cpu;
         let cpu = core::mem::replace(&mut known.cpu, NIL) as usize;
         known.state = State::Waiting;
         (self.cpus[cpu].running, self.cpus[cpu].last) = (NIL, task.0);
         self.running -= 1;
-        // The task itself may block at once.
-        let others_wait = self.runnable.len() > self.running + 1;
         let Cpu { since_ns, before_ns, early, .. } = self.cpus[cpu];
-        let elapsed_ns = now_ns - since_ns;
         let least_ns = self.least_ns();
-        let Some(ideal) = self.ideal_at(now_ns) else {
+        let Some(ideal) = &mut self.ideal else {
             self.policy.charge(task, used_ns, now_ns);
             return;
         };
-        ideal.charge(task, used_ns.saturating_sub(before_ns), elapsed_ns);
-        self.cpus[cpu].wasting_since_ns = others_wait.then_some(now_ns);
+        ideal.charge(task, used_ns.saturating_sub(before_ns), now_ns - since_ns);
         let known = &mut self.tasks[task.index()];
         known.advance_ns = known.advance_ns.saturating_sub(used_ns);
         if known.advance_ns < least_ns {

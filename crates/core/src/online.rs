@@ -21,7 +21,8 @@
 //! ```
 //!
 //! The errors of all tasks, of those that sleep behind too, add up to what the machine served less what the
-//! ideal gave: to 0 as long as both keep as many cpus busy and no task goes away.
+//! ideal gave: to 0 as long as both keep as many cpus busy and no task goes away. What a task is charged for
+//! before it runs it, it is ahead by; nobody is behind for that, since then a cpu is idle for the ideal's caller.
 //!
 //! *Cost*: that of [`ServiceErrors`], and O(log N) for a task that blocks ahead and one that the ideal
 //! catches up with. Nothing allocates but `add`, and on several cpus lists that grow.
@@ -43,12 +44,20 @@ pub(crate) struct Online {
     ahead: Vec<bool>,
     /// By task: what it was credited with beyond what was charged, at most [`MOST_DEBT`] times `kept_ns`.
     credited_ns: Vec<Nanos>,
+    /// By task: what all shared of what it lost, or will be charged for later; at most as much.
+    shared_ns: Vec<Nanos>,
+    /// What tasks were charged for that they are to run later, outside what is charged, and the most of that.
+    /// Invariant: in order.
+    prepaid_ns: Nanos,
+    most_prepaid_ns: Nanos,
     /// By task: since when it is entitled to a whole cpu, if it is.
     capped_since_ns: Vec<Nanos>,
 }
 
 /// A caller's debts are no longer than so many times what a task may keep: the kernel's end at 8 quanta.
 const MOST_DEBT: u64 = 4;
+/// What is charged before it is run counts so for so many times that: the kernel's for 64 quanta.
+const MOST_PREPAID: u64 = 32;
 
 impl Online {
     /// Of no tasks on `cpus` cpus. A task that sleeps is behind by at most `kept_ns`.
@@ -61,6 +70,10 @@ impl Online {
             ends: Heap::default(),
             ahead: Vec::new(),
             credited_ns: Vec::new(),
+            shared_ns: Vec::new(),
+            prepaid_ns: 0,
+            // One cpu runs nobody elsewhere.
+            most_prepaid_ns: if cpus == 1 { 0 } else { MOST_PREPAID * kept_ns },
             capped_since_ns: Vec::new(),
         }
     }
@@ -70,11 +83,13 @@ impl Online {
         if self.ahead.len() <= task.index() {
             self.ahead.resize(task.index() + 1, false);
             self.credited_ns.resize(task.index() + 1, 0);
+            self.shared_ns.resize(task.index() + 1, 0);
             self.capped_since_ns.resize(task.index() + 1, 0);
             self.ends.reserve(task.index() + 1);
         }
         debug_assert!(!self.ahead[task.index()]);
         self.credited_ns[task.index()] = 0;
+        self.shared_ns[task.index()] = 0;
         self.errors.add(task, weight);
     }
 
@@ -85,11 +100,23 @@ impl Online {
         }
     }
 
-    /// Moves time on; tasks that the ideal has caught up with are asleep then.
-    pub(crate) fn advance(&mut self, now_ns: Nanos) {
+    /// Moves time on, in which so many cpus were `wasting` it, running nothing though tasks wanted to run: there
+    /// runs what was charged before, and what is left all share. Tasks that the ideal has caught up with are
+    /// asleep then.
+    pub(crate) fn advance(&mut self, now_ns: Nanos, wasting: usize) {
+        let wasted_ns = (now_ns - self.errors.now_ns()) * wasting as u64;
         self.errors.advance(now_ns);
+        let run_ns = wasted_ns.min(self.prepaid_ns);
+        self.prepaid_ns -= run_ns;
+        self.share((wasted_ns - run_ns).cast_signed());
         while let Some(task) = self.next_end() {
             self.leave(task);
+        }
+    }
+
+    fn share(&mut self, error_ns: i64) {
+        if error_ns != 0 {
+            self.errors.share(error_ns);
         }
     }
 
@@ -150,7 +177,7 @@ impl Online {
             self.errors.block_behind(task, most_ns);
             self.follow_caps();
             // Whom that lets the ideal catch up with is asleep before rates change again, as in the kernel.
-            self.advance(self.errors.now_ns());
+            self.advance(self.errors.now_ns(), 0);
             self.wake(task);
         }
     }
@@ -178,10 +205,10 @@ impl Online {
         }
     }
 
-    /// `task` received `used_ns`, in `elapsed_ns`. All share what was lost of that, or what was used at some
-    /// other time; but what a task lost since it is entitled to a whole cpu, nobody can give it: it is
-    /// credited with that. If it did not lose it but ran on, a backend's ledger charges that later, when it
-    /// does not run: what it was credited with then counts no more.
+    /// `task` received `used_ns`, in `elapsed_ns`. All share what was lost of that; but what a task lost since it
+    /// is entitled to a whole cpu, nobody can give it: it is credited with that. If it did not lose it but ran
+    /// on, a backend's ledger charges that later, when it does not run: all give that back, and what it was
+    /// credited with counts no more. What else was not used then is run later, and charged already.
     pub(crate) fn charge(&mut self, task: TaskId, used_ns: Nanos, elapsed_ns: Nanos) {
         let now_ns = self.errors.now_ns();
         let credited_ns = &mut self.credited_ns[task.index()];
@@ -195,17 +222,29 @@ impl Online {
             received_ns += beyond_ns;
         }
         self.errors.charge(task, received_ns, now_ns);
-        let lost_ns = elapsed_ns.cast_signed() - received_ns.cast_signed();
-        if lost_ns != 0 {
-            self.errors.share(lost_ns);
+        if received_ns < elapsed_ns {
+            self.lose(task, elapsed_ns - received_ns);
+        } else {
+            self.prepay(task, received_ns - elapsed_ns);
         }
     }
 
-    /// A cpu ran nothing for `lost_ns` though tasks waited: all share that.
-    pub(crate) fn lose(&mut self, lost_ns: Nanos) {
-        if lost_ns != 0 {
-            self.errors.share(lost_ns.cast_signed());
-        }
+    /// `lost_ns` of a run of `task` were lost.
+    fn lose(&mut self, task: TaskId, lost_ns: Nanos) {
+        let shared_ns = &mut self.shared_ns[task.index()];
+        *shared_ns = (*shared_ns + lost_ns).min(MOST_DEBT * self.kept_ns);
+        self.share(lost_ns.cast_signed());
+    }
+
+    /// `task` was charged for `more_ns` that it has run before, or will.
+    fn prepay(&mut self, task: TaskId, more_ns: Nanos) {
+        let shared_ns = &mut self.shared_ns[task.index()];
+        let back_ns = more_ns.min(*shared_ns);
+        *shared_ns -= back_ns;
+        let room_ns = self.most_prepaid_ns - self.prepaid_ns;
+        let prepaid_ns = (more_ns - back_ns).min(room_ns);
+        self.prepaid_ns += prepaid_ns;
+        self.share(-(more_ns - prepaid_ns).cast_signed());
     }
 
     /// True if `task` sleeps, and is served still.
@@ -240,6 +279,7 @@ mod tests {
         awake: [bool; TASKS],
         ahead: [bool; TASKS],
         errors: [f64; TASKS],
+        prepaid: f64,
         /// How often a task left: what it had no use for is rounded to a nanosecond each time.
         left: u32,
     }
@@ -268,12 +308,31 @@ mod tests {
             f64::from(1 + self.left)
         }
 
+        /// Those that `share` an error are due less than a cpu, or just one.
+        fn share(&mut self, error: f64, share: [bool; TASKS]) {
+            let shared = || (0..TASKS).filter(|&task| share[task]);
+            let all: f64 = shared().map(|task| self.weights[task]).sum();
+            shared().for_each(|task| self.errors[task] += error * self.weights[task] / all);
+        }
+
+        /// A task is charged for what it is to run later.
+        fn prepay(&mut self, task: usize, used: f64, share: [bool; TASKS]) {
+            let most = if self.cpus == 1 { 0.0 } else { MOST_PREPAID as f64 * KEPT_NS as f64 };
+            let prepaid = used.min(most - self.prepaid);
+            self.prepaid += prepaid;
+            self.errors[task] += used;
+            self.share(prepaid - used, share);
+        }
+
         /// False if somebody is caught up with who may not be yet.
-        fn advance(&mut self, elapsed: f64) -> bool {
+        fn advance(&mut self, elapsed: f64, wasted: f64, share: [bool; TASKS]) -> bool {
             let rates = self.rates();
             for (error, rate) in self.errors.iter_mut().zip(rates) {
                 *error -= elapsed * rate;
             }
+            let run = wasted.min(self.prepaid);
+            self.prepaid -= run;
+            self.share(wasted - run, share);
             let mut is_clear = self.is_clear();
             while let Some(task) = self.ended() {
                 self.leave(task);
@@ -339,9 +398,11 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Event {
-        Pass(u64),
+        /// So long, in which so many of the cpus run nothing.
+        Pass(u64, usize),
         Toggle(usize),
         Charge(usize, u64),
+        Prepay(usize, u64),
         Weigh(usize, u32),
         /// Another task of its weight comes for it.
         Replace(usize),
@@ -349,9 +410,11 @@ mod tests {
 
     fn event() -> impl Strategy<Value = Event> {
         prop_oneof![
-            (1..200u64).prop_map(Event::Pass),
+            (1..200u64, 0..3usize)
+                .prop_map(|(elapsed_ns, wasting)| Event::Pass(elapsed_ns, wasting)),
             (0..TASKS).prop_map(Event::Toggle),
             (0..TASKS, 1..100u64).prop_map(|(task, used_ns)| Event::Charge(task, used_ns)),
+            (0..TASKS, 1..400u64).prop_map(|(task, used_ns)| Event::Prepay(task, used_ns)),
             (0..TASKS, 1..1000u32).prop_map(|(task, weight)| Event::Weigh(task, weight)),
             (0..TASKS).prop_map(Event::Replace),
         ]
@@ -369,10 +432,26 @@ mod tests {
         let mut now_ns = 0;
         for elapsed_ns in [120, 0, 30] {
             now_ns += elapsed_ns;
-            online.advance(now_ns);
+            online.advance(now_ns, 0);
             online.charge(heavy, 50, elapsed_ns);
         }
         assert_eq!(online.error_ns(heavy), 0);
+    }
+
+    #[test]
+    fn what_ran_on_is_taken_back_before_it_is_prepaid() {
+        let mut online = three_on_two_cpus();
+        // It runs on for 30, which all share; of the 50 that it is charged for then they give those back, and 20
+        // it runs later, on a cpu that seems to be idle.
+        online.advance(60, 0);
+        online.charge(TaskId(0), 30, 60);
+        online.charge(TaskId(0), 50, 0);
+        assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [40, -40, -40]);
+        online.advance(80, 1);
+        assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [26, -54, -54]);
+        // What else is wasted, all share.
+        online.advance(110, 2);
+        assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [26, -54, -54]);
     }
 
     fn three_on_two_cpus() -> Online {
@@ -387,9 +466,9 @@ mod tests {
     #[test]
     fn what_a_task_lost_before_it_was_due_a_cpu_all_share() {
         let mut online = three_on_two_cpus();
-        online.advance(100);
+        online.advance(100, 0);
         online.set_weight(TaskId(0), Weight::new(9).expect("not 0"));
-        online.advance(110);
+        online.advance(110, 0);
         online.charge(TaskId(0), 50, 110);
         // It was due 66 2/3 and 10, and is credited with 10 beside the 50; two share what is left of 60.
         assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [-17, -47, -47]);
@@ -400,10 +479,10 @@ mod tests {
         let mut online = three_on_two_cpus();
         // It runs on for 30, which are taken for lost, also by itself: 10 more than it gives back when it is
         // charged with them. It has run for 80, and was due 60.
-        online.advance(60);
+        online.advance(60, 0);
         online.charge(TaskId(0), 30, 60);
         online.set_weight(TaskId(0), Weight::new(9).expect("not 0"));
-        online.advance(80);
+        online.advance(80, 0);
         online.charge(TaskId(0), 50, 20);
         assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [30, -55, -55]);
     }
@@ -418,9 +497,8 @@ mod tests {
         }
         // One cpu runs a light task, the other the heavy one, whose turn was another cpu's.
         online.charge(TaskId(0), 50, 0);
-        online.advance(50);
+        online.advance(50, 1);
         online.charge(TaskId(1), 50, 50);
-        online.lose(50);
         assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [0, 25, -25]);
     }
 
@@ -441,18 +519,27 @@ mod tests {
                 awake: [false; TASKS],
                 ahead: [false; TASKS],
                 errors: [0.0; TASKS],
+                prepaid: 0.0,
                 left: 0,
             };
             let (mut now_ns, mut numbers) = (0, weights);
             for event in events {
                 let off = naive.off();
+                let share = core::array::from_fn(|task| {
+                    naive.is_served(task) && !online.is_capped(id(task))
+                });
                 match event {
-                    Event::Pass(elapsed_ns) => {
+                    Event::Pass(elapsed_ns, wasting) => {
                         now_ns += elapsed_ns;
-                        online.advance(now_ns);
+                        let wasting = wasting.min(cpus);
+                        let rates = naive.rates();
+                        let has_cpu = |task: usize| rates[task] > 1.0 - 1e-9;
+                        (0..TASKS).for_each(|task| assert!(share[task] || has_cpu(task) || !naive.is_served(task)));
+                        online.advance(now_ns, wasting);
                         let elapsed = f64::from(u32::try_from(elapsed_ns).expect("short"));
+                        let wasted = elapsed * f64::from(u32::try_from(wasting).expect("few"));
                         // From there on the two may differ by more.
-                        if !naive.advance(elapsed) {
+                        if !naive.advance(elapsed, wasted, share) {
                             break;
                         }
                     }
@@ -475,6 +562,12 @@ mod tests {
                         if naive.awake[task] {
                             online.charge(id(task), used_ns, used_ns);
                             naive.errors[task] += f64::from(u32::try_from(used_ns).expect("short"));
+                        }
+                    }
+                    Event::Prepay(task, used_ns) => {
+                        if naive.awake[task] && !online.is_capped(id(task)) {
+                            online.charge(id(task), used_ns, 0);
+                            naive.prepay(task, f64::from(u32::try_from(used_ns).expect("few")), share);
                         }
                     }
                     Event::Weigh(task, number) => {

@@ -368,6 +368,19 @@ fn a_chain_of_new_tasks_gains_nothing() {
     }
 }
 
+/// The only cpu runs until `end_ns`. What `task` receives.
+fn run_until(policy: &mut impl Policy, now_ns: &mut Nanos, end_ns: Nanos, task: TaskId) -> Nanos {
+    let mut received_ns = 0;
+    while *now_ns < end_ns {
+        let picked = policy.pick(0, *now_ns).expect("one is runnable");
+        let used_ns = policy.slice_ns(picked).unwrap_or(QUANTUM_NS);
+        *now_ns += used_ns;
+        policy.charge(picked, used_ns, *now_ns);
+        received_ns += if picked == task { used_ns } else { 0 };
+    }
+    received_ns
+}
+
 /// Two hogs of one weight on a cpu, of which one is `away` from the policy for so many quanta. How many
 /// it has of the next forty.
 fn quanta_after(mut policy: Box<dyn Policy>, away: fn(&mut dyn Policy, Nanos), quanta: u64) -> u64 {
@@ -375,16 +388,9 @@ fn quanta_after(mut policy: Box<dyn Policy>, away: fn(&mut dyn Policy, Nanos), q
         policy.add(id, Weight::ONE);
         policy.wake(id, 0);
     }
-    let run = |policy: &mut dyn Policy, from: u64, count: u64| {
-        let (mut now_ns, mut received_ns) = (from * QUANTUM_NS, 0);
-        while now_ns < (from + count) * QUANTUM_NS {
-            let task = policy.pick(0, now_ns).expect("one is runnable");
-            let used_ns = policy.slice_ns(task).unwrap_or(QUANTUM_NS);
-            now_ns += used_ns;
-            policy.charge(task, used_ns, now_ns);
-            received_ns += if task == TaskId(1) { used_ns } else { 0 };
-        }
-        received_ns / QUANTUM_NS
+    let run = |policy: &mut Box<dyn Policy>, from: u64, count: u64| {
+        let end_ns = (from + count) * QUANTUM_NS;
+        run_until(policy, &mut (from * QUANTUM_NS), end_ns, TaskId(1)) / QUANTUM_NS
     };
     run(&mut policy, 0, 10);
     away(&mut policy, 10 * QUANTUM_NS);
@@ -409,6 +415,41 @@ fn who_stands_aside_is_not_asleep() {
             assert!(aside.abs_diff(due) <= 2, "{aside} of forty, due {due}");
             assert!(asleep <= 22, "{asleep} of forty after a sleep");
         }
+    }
+}
+
+/// Two that were paid turns in advance run them while they stand aside, and the policy's cpu has nobody:
+/// nobody is behind then, and a newcomer has its third at once. (It waits for up to twelve quanta if the time is
+/// not taken for wasted.)
+#[test]
+fn who_stands_aside_runs_what_he_was_paid() {
+    const PAID: u64 = 24;
+    for entry in by_weight() {
+        let _context = Context(entry.name.to_string());
+        let mut policy = corrected(&entry, &Setup::new(1, QUANTUM_NS));
+        let [one, other, newcomer] = [0, 1, 2].map(TaskId);
+        for task in [one, other] {
+            policy.add(task, Weight::ONE);
+            policy.wake(task, 0);
+        }
+        // Errors are kept from here on.
+        policy.block(other, 0);
+        policy.wake(other, 0);
+        let mut paid_ns = 0;
+        while paid_ns < PAID * QUANTUM_NS {
+            let task = policy.pick(0, 0).expect("two are runnable");
+            let run_ns = policy.slice_ns(task).unwrap_or(QUANTUM_NS);
+            policy.charge(task, run_ns, 0);
+            paid_ns += run_ns;
+        }
+        [one, other].into_iter().for_each(|task| policy.stand_aside(task, 0));
+        let mut now_ns = paid_ns;
+        [one, other].into_iter().for_each(|task| policy.wake(task, now_ns));
+        policy.add(newcomer, Weight::ONE);
+        policy.wake(newcomer, now_ns);
+        let received_ns = run_until(&mut policy, &mut now_ns, paid_ns + 12 * QUANTUM_NS, newcomer);
+        let quanta = received_ns / QUANTUM_NS;
+        assert!((2..=6).contains(&quanta), "{quanta} of twelve");
     }
 }
 

@@ -50,6 +50,8 @@ struct corrected {
 	u32 started;
 	/* Cpus that run a task, and those of them that do so before others. */
 	u32 running, early;
+	/* Tasks that stand aside. */
+	u32 aside;
 	/* Where the patrol is in the list of runnable tasks. */
 	u32 patrol;
 	/* Tasks that wait. At most CORRECTED_CANDIDATES, none twice. */
@@ -121,12 +123,27 @@ policy_fn u32 corrected_open(void)
 	return 0;
 }
 
+/* Cpus that run nothing though somebody waits, or stands aside, for each. */
+turns_fn u32 corrected_wasting(void)
+{
+	u32 cpus = TURNS->cpus - CORRECTED->running;
+	u32 tasks = CORRECTED->runnable + CORRECTED->aside - CORRECTED->running;
+
+	return cpus < tasks ? cpus : tasks;
+}
+
+/* Errors, which are kept, are known now. */
+turns_fn void corrected_advance(void)
+{
+	online_advance(now_ns(), corrected_wasting());
+}
+
 /* Errors are known now, and from now on. */
 turns_fn void corrected_need_errors(void)
 {
 	if (!CORRECTED->open)
 		corrected_open();
-	online_advance(now_ns());
+	corrected_advance();
 }
 
 /* What decides who is further behind: a task's error, less if it woke. */
@@ -434,9 +451,6 @@ turns_fn void corrected_prepare(u32 cpu, u32 id)
 {
 	struct turn_cpu __arena *this = turn_cpu(cpu);
 
-	if (this->wastes && now_ns() != this->wasting_since_ns)
-		online_share(now_ns() - this->wasting_since_ns);
-	this->wastes = false;
 	TURNS->stopping -= this->stopping;
 	this->stopping = 0;
 	if (corrected_has_choice())
@@ -475,9 +489,6 @@ turns_fn u32 corrected_settle(u32 id, u64 used_ns)
 	CORRECTED->over_ns = used_ns;
 	if (!CORRECTED->open)
 		return id;
-	/* The task itself may block at once. */
-	this->wastes = CORRECTED->runnable > CORRECTED->running + 1;
-	this->wasting_since_ns = now_ns();
 	online_charge(id, used_ns > this->before_ns ? used_ns - this->before_ns : 0,
 		      now_ns() - this->since_ns);
 	turn->credit_ns = used_ns < turn->credit_ns ? turn->credit_ns - used_ns : 0;
@@ -517,6 +528,7 @@ turns_fn void corrected_begin(u32 id)
 	if (!CORRECTED->open)
 		return;
 	if (was_aside) {
+		CORRECTED->aside--;
 		online_forgo(id);
 		return;
 	}
@@ -597,6 +609,7 @@ turns_fn void corrected_stand_aside(u32 id)
 	corrected_need_errors();
 	over = corrected_withdraw(id);
 	TURN(id)->state = TURN_ASIDE;
+	CORRECTED->aside++;
 	if (over != NIL)
 		policy_charge(over, CORRECTED->over_ns);
 }
@@ -606,9 +619,11 @@ turns_fn void corrected_remove(u32 id)
 	if (TURN(id)->listed)
 		corrected_block(id);
 	else if (CORRECTED->open)
-		online_advance(now_ns());
-	if (TURN(id)->state == TURN_ASIDE)
+		corrected_advance();
+	if (TURN(id)->state == TURN_ASIDE) {
+		CORRECTED->aside--;
 		online_block(id);
+	}
 	online_remove(id);
 }
 
@@ -640,7 +655,7 @@ turns_fn bool corrected_has_ends(void)
 	if (!CORRECTED->open)
 		return false;
 	if (now_ns() != ONLINE->now_ns)
-		online_move(now_ns());
+		online_move(now_ns(), corrected_wasting());
 	return online_next_end() != NIL;
 }
 
@@ -651,7 +666,7 @@ turns_fn u32 corrected_pick(u32 cpu)
 	CORRECTED->started = true;
 	if (!CORRECTED->open)
 		return corrected_pick_as_policy(cpu);
-	online_advance(now_ns());
+	corrected_advance();
 	corrected_prepare(cpu, NIL);
 	turn = corrected_turn(cpu);
 	if (turn == NIL)
@@ -689,7 +704,7 @@ turns_fn void corrected_charge(u32 id, u64 used_ns)
 	u32 over;
 
 	if (CORRECTED->open)
-		online_advance(now_ns());
+		corrected_advance();
 	over = corrected_settle(id, used_ns);
 	if (over != NIL)
 		policy_charge(over, CORRECTED->over_ns);
@@ -699,7 +714,7 @@ turns_fn u32 corrected_interrupt(void)
 {
 	if (TURNS->ready_count <= TURNS->stopping || CORRECTED->running == CORRECTED->early)
 		return NIL;
-	online_advance(now_ns());
+	corrected_advance();
 	return corrected_victim();
 }
 

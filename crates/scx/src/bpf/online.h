@@ -46,6 +46,8 @@
 #define ONLINE_ASIDE_QUANTA 16
 /* The framework's debts are no longer (ledger.h). */
 #define ONLINE_DEBT_QUANTA 8
+/* What tasks were charged for before they run it counts so for so many. */
+#define ONLINE_PREPAID_QUANTA 64
 /* No time that is reckoned with is longer: a century and a half. */
 #define ONLINE_LONGEST_NS (1ULL << 62)
 /* Room for the tasks that one change entitles to a whole cpu, or to none: at most 2P + 2. */
@@ -70,6 +72,8 @@ struct online_task {
 	struct s128 end;
 	/* What it was credited with beyond what was charged: at most ONLINE_DEBT_QUANTA. */
 	u64 credited_ns;
+	/* What all shared of what it lost, or will be charged for later: at most as much. */
+	u64 shared_ns;
 	/* Since when it is entitled to a whole cpu, if it is. */
 	u64 capped_since_ns;
 	u32 weight;
@@ -93,6 +97,8 @@ struct online {
 	struct s128 virtual_since, virtual_now;
 	/* What those who are not entitled to a cpu share. */
 	u64 shared_cpus, shared_weight;
+	/* What tasks were charged for that they are to run later: at most ONLINE_PREPAID_QUANTA; 0 on one cpu. */
+	u64 prepaid_ns;
 	/* The weight of all tasks that are served, and of those entitled to a cpu. */
 	u64 total, capped;
 	u32 cpus;
@@ -273,16 +279,6 @@ static __always_inline s64 online_error_ns(u32 id)
 	return online_error(ONLINE_TASK(id)).high;
 }
 
-/* Moves now_ns and V on; between changes nothing accumulates. */
-static __always_inline void online_move(u64 now_ns)
-{
-	u64 elapsed = (now_ns - ONLINE->since_ns) * ONLINE->shared_cpus;
-	struct s128 passed = wide_quotient(elapsed, ONLINE->shared_weight, false);
-
-	ONLINE->now_ns = now_ns;
-	wide_store(&ONLINE->virtual_now, wide_plus(wide_load(&ONLINE->virtual_since), passed));
-}
-
 /* What follows has other rates, or another V. */
 static __always_inline void online_begin_anew(void)
 {
@@ -302,6 +298,29 @@ policy_fn u32 online_share(s64 error_ns)
 	}
 	online_begin_anew();
 	return 0;
+}
+
+/* Cpus ran nothing that is charged: there runs what was charged before, and what is left all share. */
+static __always_inline void online_waste(u64 wasted_ns)
+{
+	u64 run_ns = wasted_ns < ONLINE->prepaid_ns ? wasted_ns : ONLINE->prepaid_ns;
+
+	ONLINE->prepaid_ns -= run_ns;
+	if (wasted_ns != run_ns)
+		online_share(wasted_ns - run_ns);
+}
+
+/* Moves now_ns and V on, while so many cpus were wasting the time; between changes nothing accumulates. */
+static __always_inline void online_move(u64 now_ns, u32 wasting)
+{
+	u64 elapsed = (now_ns - ONLINE->since_ns) * ONLINE->shared_cpus;
+	u64 wasted_ns = (now_ns - ONLINE->now_ns) * wasting;
+	struct s128 passed = wide_quotient(elapsed, ONLINE->shared_weight, false);
+
+	ONLINE->now_ns = now_ns;
+	wide_store(&ONLINE->virtual_now, wide_plus(wide_load(&ONLINE->virtual_since), passed));
+	if (wasted_ns)
+		online_waste(wasted_ns);
 }
 
 /* --- who is entitled to a whole cpu ---------------------------------------------------------- */
@@ -565,21 +584,21 @@ policy_fn u32 online_end_all(void)
 	return 0;
 }
 
-policy_fn u32 online_pass(u64 now_ns)
+policy_fn u32 online_pass(u64 now_ns, u32 wasting)
 {
 	if (now_ns != ONLINE->now_ns)
-		online_move(now_ns);
+		online_move(now_ns, wasting);
 	if (online_next_end() != NIL)
 		online_end_all();
 	return 0;
 }
 
-/* Moves time on. */
-static __always_inline void online_advance(u64 now_ns)
+/* Moves time on, in which so many cpus were wasting it. */
+static __always_inline void online_advance(u64 now_ns, u32 wasting)
 {
 	/* Also if no time has passed: errors that were shared move V. */
 	if (now_ns != ONLINE->now_ns || online_next_end() != NIL)
-		online_pass(now_ns);
+		online_pass(now_ns, wasting);
 }
 
 static __always_inline void online_init(u32 cpus)
@@ -597,7 +616,7 @@ static __always_inline void online_add(u32 id, u32 weight)
 	policy_assert(!task->ahead);
 	task->line.low = 0;
 	task->line.high = 0;
-	task->credited_ns = 0;
+	task->credited_ns = task->shared_ns = 0;
 	task->mode = ONLINE_ASLEEP;
 	task->weight = weight;
 }
@@ -676,11 +695,39 @@ policy_fn u32 online_set_weight(u32 id, u32 weight)
 	return 0;
 }
 
+/* So much of a task's run was lost, or will be charged for later. */
+static __always_inline void online_lose(u32 id, u64 lost_ns)
+{
+	struct online_task __arena *task = ONLINE_TASK(id);
+	u64 most_ns = ONLINE_DEBT_QUANTA * quantum_ns();
+
+	task->shared_ns += lost_ns;
+	if (task->shared_ns > most_ns)
+		task->shared_ns = most_ns;
+	online_share(lost_ns);
+}
+
+/* A task was charged for what it has run before, or will. */
+static __always_inline void online_prepay(u32 id, u64 more_ns)
+{
+	struct online_task __arena *task = ONLINE_TASK(id);
+	u64 back_ns = more_ns < task->shared_ns ? more_ns : task->shared_ns, room_ns = 0, prepaid_ns;
+
+	/* One cpu runs nobody elsewhere. */
+	if (ONLINE->cpus > 1)
+		room_ns = ONLINE_PREPAID_QUANTA * quantum_ns() - ONLINE->prepaid_ns;
+	prepaid_ns = more_ns - back_ns < room_ns ? more_ns - back_ns : room_ns;
+	task->shared_ns -= back_ns;
+	ONLINE->prepaid_ns += prepaid_ns;
+	if (more_ns != prepaid_ns)
+		online_share(-(s64)(more_ns - prepaid_ns));
+}
+
 /*
- * A task received used_ns, in elapsed_ns. All share what was lost of that, or what was used at some other
- * time; but what a task lost since it is entitled to a whole cpu, nobody can give it: it is credited with
- * that. If it did not lose it but ran on, the ledger charges that later, when it does not run: what it was
- * credited with then counts no more.
+ * A task received used_ns, in elapsed_ns. All share what was lost of that; but what a task lost since it is
+ * entitled to a whole cpu, nobody can give it: it is credited with that. If it did not lose it but ran on, the
+ * ledger charges that later, when it does not run: all give that back, and what it was credited with counts no
+ * more. What else was not used then is run later, and charged already.
  */
 policy_fn u32 online_charge(u32 id, u64 used_ns, u64 elapsed_ns)
 {
@@ -705,8 +752,10 @@ policy_fn u32 online_charge(u32 id, u64 used_ns, u64 elapsed_ns)
 		used_ns += beyond_ns;
 	}
 	online_add_ns(task, used_ns);
-	if (used_ns != elapsed_ns)
-		online_share(elapsed_ns - used_ns);
+	if (used_ns < elapsed_ns)
+		online_lose(id, elapsed_ns - used_ns);
+	else if (used_ns > elapsed_ns)
+		online_prepay(id, used_ns - elapsed_ns);
 	return 0;
 }
 

@@ -99,9 +99,6 @@ struct turn_cpu {
 	u64 turn_ns;
 	/* Since when its task runs, or errors are kept, and how long it ran before. */
 	u64 since_ns, before_ns;
-	/* It runs nothing since this time, though somebody else waited. */
-	u32 wastes;
-	u64 wasting_since_ns;
 };
 
 /*
