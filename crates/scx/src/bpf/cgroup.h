@@ -182,11 +182,19 @@ static void turns_joined(u32 id)
 	begin_competing(id);
 }
 
-/* The policy serves a task that sleeps no longer; one that runs outside the policy does not sleep. */
-static void turns_left(u32 id)
+/*
+ * The policy serves a task that sleeps no longer. One that runs outside the policy does not sleep; but where
+ * turns are corrected it counts in its cgroup no more than in the ideal, until it waits for the policy again.
+ */
+static __always_inline void turns_left(u32 id)
 {
-	if (slots[id].state == TASK_BLOCKED)
-		end_competing(id);
+	bool sleeps = slots[id].state == TASK_BLOCKED;
+
+	if (!sleeps && !(corrects_turns() && slots[id].aside))
+		return;
+	group_part(id);
+	if (sleeps)
+		forgo_cpus(id);
 }
 
 /* Sends as many idlers as there are cpus that nobody may use, or calls some back. */
@@ -242,18 +250,11 @@ static __always_inline void fill_cpus(void)
 		settle_idlers();
 }
 
-/* Some of the tasks that have not seen the last change do. */
-static __always_inline void group_patrol(void)
+/* Some of the tasks that have not seen the last change are told next. */
+global_fn u32 note_unseen(void)
 {
 	u32 i;
 
-	fill_cpus();
-	if (turns_may_pass()) {
-		record(EVENT_PASS, NIL, 0, 0, 0);
-		turns_pass();
-	}
-	if (!tree->unseen)
-		return;
 	bpf_for(i, 0, PATROL) {
 		u32 id = BOUND->gone ? group_next_unseen() : group_unseen();
 
@@ -261,6 +262,20 @@ static __always_inline void group_patrol(void)
 			break;
 		note_news(id, NEWS_WEIGHT);
 	}
+	return 0;
+}
+
+/* Some of the tasks that have not seen the last change do. */
+static __always_inline void group_patrol(void)
+{
+	fill_cpus();
+	if (turns_may_pass()) {
+		record(EVENT_PASS, NIL, 0, 0, 0);
+		turns_pass();
+	}
+	if (!tree->unseen)
+		return;
+	note_unseen();
 	tell_news(NIL);
 }
 

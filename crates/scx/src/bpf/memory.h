@@ -152,7 +152,7 @@ global_fn u32 policy_broken(u32 line);
 static void note_news(u32 id, u32 news);
 static bool crowd_is_awaited(void);
 static void tell_news(u32 sleeper);
-static void turns_left(u32 id);
+static __always_inline void turns_left(u32 id);
 static void turns_joined(u32 id);
 static void turns_gained(u32 id, u64 ns);
 static void turns_spent(u32 id, u64 ns);

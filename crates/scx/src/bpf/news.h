@@ -268,7 +268,10 @@ static __always_inline void tell_leave(struct slot __arena *slot, u32 id, u32 ne
 		release_slot(id);
 }
 
-/* If it has not gone to sleep since. (As group_wake, which tells news itself.) */
+/*
+ * If it has not gone to sleep since. (As group_wake, which tells news itself.) Its siblings are told with it: it
+ * may run and sleep before anything is decided, and its cgroup would have had the more of the ideal.
+ */
 static __always_inline void tell_rejoin(struct slot __arena *slot, u32 id)
 {
 	if (!slot->aside)
@@ -279,6 +282,7 @@ static __always_inline void tell_rejoin(struct slot __arena *slot, u32 id)
 		shared->news_of_all = true;
 	tell(id);
 	wake_turn(id);
+	note_unseen();
 }
 
 /*
