@@ -24,9 +24,9 @@
 //!   cpu where it ran last, where its timer is and its memory, unless the task there is ahead less far by
 //!   more than a [quantum](SPARES). Several such tasks run in turn, a [quarter](RUN_PART) of a quantum each.
 //!   The policy is not charged for it.
-//! * What cpus waste, running nothing while somebody waits or stands aside, all share: it is nobody's error. But
-//!   who was charged for more than he ran, on several cpus, runs that first: turns that he had in advance, and
-//!   that a caller runs elsewhere.
+//! * What cpus waste, running nothing while somebody waits or stands aside, all share: it is nobody's
+//!   error. But who was charged for more than he ran, on several cpus, runs that first: turns that he
+//!   had in advance, and that a caller runs elsewhere.
 //! * A task that is entitled to a whole cpu, of several, is left alone once it is behind by a quarter of a
 //!   quantum: nobody uses its turn or interrupts it, since it could not make up for that.
 //! * The rest of an interrupted turn is used next on that cpu, or on one that would else idle.

@@ -269,8 +269,8 @@ static __always_inline void tell_leave(struct slot __arena *slot, u32 id, u32 ne
 }
 
 /*
- * If it has not gone to sleep since. (As group_wake, which tells news itself.) Its siblings are told with it: it
- * may run and sleep before anything is decided, and its cgroup would have had the more of the ideal.
+ * If it has not gone to sleep since. (As group_wake, which tells news itself.) Its siblings are told with it:
+ * it may run and sleep before anything is decided, and its cgroup would have had the more of the ideal.
  */
 static __always_inline void tell_rejoin(struct slot __arena *slot, u32 id)
 {

@@ -725,9 +725,9 @@ static __always_inline void online_prepay(u32 id, u64 more_ns)
 
 /*
  * A task received used_ns, in elapsed_ns. All share what was lost of that; but what a task lost since it is
- * entitled to a whole cpu, nobody can give it: it is credited with that. If it did not lose it but ran on, the
- * ledger charges that later, when it does not run: all give that back, and what it was credited with counts no
- * more. What else was not used then is run later, and charged already.
+ * entitled to a whole cpu, nobody can give it: it is credited with that. If it did not lose it but ran on,
+ * the ledger charges that later, when it does not run: all give that back, and what it was credited with
+ * counts no more. What else was not used then is run later, and charged already.
  */
 policy_fn u32 online_charge(u32 id, u64 used_ns, u64 elapsed_ns)
 {
