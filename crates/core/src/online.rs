@@ -47,9 +47,10 @@ pub(crate) struct Online {
     credited_ns: Vec<Nanos>,
     /// By task: what all shared of what it lost, or will be charged for later; at most as much.
     shared_ns: Vec<Nanos>,
-    /// What tasks were charged for that they are to run later, outside what is charged, and the most of that.
-    /// Invariant: in order.
+    /// What tasks were charged for that they are to run later, outside what is charged. Invariant: at most
+    /// `most_prepaid_ns`.
     prepaid_ns: Nanos,
+    /// [`MOST_PREPAID`] times `kept_ns`; 0 on one cpu.
     most_prepaid_ns: Nanos,
     /// By task: since when it is entitled to a whole cpu, if it is.
     capped_since_ns: Vec<Nanos>,
@@ -246,6 +247,7 @@ impl Online {
         let room_ns = self.most_prepaid_ns - self.prepaid_ns;
         let prepaid_ns = (more_ns - back_ns).min(room_ns);
         self.prepaid_ns += prepaid_ns;
+        debug_assert!(self.prepaid_ns <= self.most_prepaid_ns);
         self.share(-(more_ns - prepaid_ns).cast_signed());
     }
 

@@ -240,11 +240,11 @@ fn bound_tasks_keep_their_shares(program: &Path, corrected: bool) {
 /// Within 15 if its hogs are bound to one cpu each. (12; 370 if what naps leave counts for those and
 /// for others' weight.) Within 8 of 667 if all of it may run on one cpu. (Of 12 seeds: 5.8, and 3.9
 /// where turns are corrected. 30 to 160 if who was paid enough lost what is due to him meanwhile; up to
-/// 19 if who runs such turns counts in his cgroup, and has no part of the ideal; 10 to 13 if his
+/// 19 if who runs such turns counts in his cgroup, and has no part of the ideal; up to 13 if his
 /// siblings are told later than he.) Within 30 of 2000 with one there that naps, is bound, and worth a
 /// whole cpu; within 60 under wfq where turns are kept. (Of 12 seeds: 3.1, wfq 51, corrected 17. 150 to
 /// 210 under dfs-fa, and up to 104 under gr3, if it is paid for runs that nobody is charged for;
-/// corrected 16 to 26 if it counts there while the ideal has it asleep.)
+/// corrected up to 26 if it counts there while the ideal has it asleep.)
 fn cgroups_keep_their_shares(policy: &str, program: &Path, sleepers: &[usize]) {
     for &sleepers in sleepers {
         for (cpus, tasks, seed) in [(1, 10, 1), (1, 10, 2), (2, 10, 1), (2, 10, 2), (4, 12, 1)] {

@@ -419,8 +419,8 @@ fn who_stands_aside_is_not_asleep() {
 }
 
 /// Two that were paid turns in advance run them while they stand aside, and the policy's cpu has
-/// nobody: nobody is behind then, and a newcomer has its third at once. (It waits for up to twelve
-/// quanta if the time is not taken for wasted.)
+/// nobody: nobody is behind then, and a newcomer has its third at once. (Under gr3 it has none of
+/// twelve quanta if the time is not taken for wasted.)
 #[test]
 fn who_stands_aside_runs_what_he_was_paid() {
     const PAID: u64 = 24;
