@@ -43,8 +43,8 @@ pub(crate) struct Args {
     /// The kernel: the beginning of a version that Debian's archive has.
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
-    /// A directory for the recording of the first phase in which a hostile user takes from root's hogs:
-    /// POLICY.gz.
+    /// A directory for the recordings of phases in which a hostile user takes from root's hogs, one after the
+    /// other: POLICY.gz.
     #[arg(long, requires = "hostile", value_name = "DIRECTORY")]
     keep: Option<PathBuf>,
 }
@@ -109,11 +109,11 @@ impl Args {
     }
 }
 
-/// Where a recording is; or nothing was kept.
+/// Where recordings are; or nothing was kept.
 fn tell_of_recording(file: &Path) -> Result<()> {
     match file.metadata().map(|file| file.len()) {
         Ok(0) => fs::remove_file(file)?,
-        Ok(_) => eprintln!("xtask: the recording is in {}", file.display()),
+        Ok(_) => eprintln!("xtask: what was recorded is in {}", file.display()),
         // The machine did not start.
         Err(_) => {}
     }

@@ -266,6 +266,10 @@ impl<P: Policy> Policy for Checked<P> {
         picked
     }
 
+    fn ran(&mut self, task: TaskId, ran_ns: Nanos) {
+        self.policy.ran(task, ran_ns);
+    }
+
     fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
         self.check_instant(now_ns, "charge");
         let state = self.contract.state(task);

@@ -24,6 +24,8 @@
 //!   cpu where it ran last, where its timer is and its memory, unless the task there is ahead less far by
 //!   more than a [quantum](SPARES). Several such tasks run in turn, a [quarter](RUN_PART) of a quantum each.
 //!   The policy is not charged for it.
+//! * A task has received what it [ran](Policy::ran), whatever it is charged for: a backend whose runs end late
+//!   settles that later, and may charge what is run elsewhere before.
 //! * What cpus waste, running nothing while somebody waits or stands aside, all share: it is nobody's
 //!   error. But who was charged for more than he ran, on several cpus, runs that first: turns that he
 //!   had in advance, and that a caller runs elsewhere.
@@ -238,6 +240,8 @@ pub struct Corrected<P> {
     running: usize,
     /// Tasks that stand aside.
     aside: usize,
+    /// How long the task ran that is charged next, if that is not what it is charged for.
+    ran_ns: Option<Nanos>,
     /// A task was picked.
     started: bool,
     /// `None` as long as nobody slept, woke late or changed weight.
@@ -275,6 +279,7 @@ impl<P: Policy> Corrected<P> {
             stopping: 0,
             running: 0,
             aside: 0,
+            ran_ns: None,
             started: false,
             ideal: None,
             candidates: Vec::with_capacity(CANDIDATES),
@@ -686,8 +691,13 @@ impl<P: Policy> Policy for Corrected<P> {
         Some(task)
     }
 
+    fn ran(&mut self, _task: TaskId, ran_ns: Nanos) {
+        self.ran_ns = Some(ran_ns);
+    }
+
     #[inline]
     fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
+        let told_ns = self.ran_ns.take();
         self.ideal_at(now_ns);
         let known = &mut self.tasks[task.index()];
         known.home = known.cpu;
@@ -701,7 +711,10 @@ impl<P: Policy> Policy for Corrected<P> {
             self.policy.charge(task, used_ns, now_ns);
             return;
         };
-        ideal.charge(task, used_ns.saturating_sub(before_ns), now_ns - since_ns);
+        let elapsed_ns = now_ns - since_ns;
+        let charged_ns = used_ns.saturating_sub(before_ns);
+        let ran_ns = told_ns.map(|ran_ns| ran_ns.saturating_sub(before_ns));
+        ideal.charge(task, charged_ns, ran_ns.unwrap_or(charged_ns.min(elapsed_ns)), elapsed_ns);
         let known = &mut self.tasks[task.index()];
         known.advance_ns = known.advance_ns.saturating_sub(used_ns);
         if known.advance_ns < least_ns {

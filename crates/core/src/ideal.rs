@@ -790,6 +790,10 @@ impl<P: Policy> Policy for Measured<P> {
         Some(task)
     }
 
+    fn ran(&mut self, task: TaskId, ran_ns: Nanos) {
+        self.policy.ran(task, ran_ns);
+    }
+
     fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
         self.errors.charge(task, used_ns, now_ns);
         self.policy.charge(task, used_ns, now_ns);

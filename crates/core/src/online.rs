@@ -21,9 +21,9 @@
 //! ```
 //!
 //! The errors of all tasks, of those that sleep behind too, add up to what the machine served less what
-//! the ideal gave: to 0 as long as both keep as many cpus busy and no task goes away. What a task is
-//! charged for before it runs it, it is ahead by; nobody is behind for that, since then a cpu is idle
-//! for the ideal's caller.
+//! the ideal gave: to 0 as long as both keep as many cpus busy and no task goes away. What a task ran
+//! counts when it did, whenever it is charged for it. What it is charged for before, it is ahead by; nobody
+//! is behind for that, since then a cpu is idle for the ideal's caller.
 //!
 //! *Cost*: that of [`ServiceErrors`], and O(log N) for a task that blocks ahead and one that the ideal
 //! catches up with. Nothing allocates but `add`, and on several cpus lists that grow.
@@ -43,10 +43,11 @@ pub(crate) struct Online {
     ends: Heap<u128>,
     /// By task: ahead.
     ahead: Vec<bool>,
-    /// By task: what it was credited with beyond what was charged, at most [`MOST_DEBT`] times `kept_ns`.
+    /// By task: what it was credited with beyond what it ran, at most [`MOST_DEBT`] times `kept_ns`.
     credited_ns: Vec<Nanos>,
-    /// By task: what all shared of what it lost, or will be charged for later; at most as much.
-    shared_ns: Vec<Nanos>,
+    /// By task: what it has run on beyond what it was charged for, and will be charged for later; at most as
+    /// much.
+    ran_on_ns: Vec<Nanos>,
     /// What tasks were charged for that they are to run later, outside what is charged. Invariant: at most
     /// `most_prepaid_ns`.
     prepaid_ns: Nanos,
@@ -72,7 +73,7 @@ impl Online {
             ends: Heap::default(),
             ahead: Vec::new(),
             credited_ns: Vec::new(),
-            shared_ns: Vec::new(),
+            ran_on_ns: Vec::new(),
             prepaid_ns: 0,
             // One cpu runs nobody elsewhere.
             most_prepaid_ns: if cpus == 1 { 0 } else { MOST_PREPAID * kept_ns },
@@ -85,13 +86,13 @@ impl Online {
         if self.ahead.len() <= task.index() {
             self.ahead.resize(task.index() + 1, false);
             self.credited_ns.resize(task.index() + 1, 0);
-            self.shared_ns.resize(task.index() + 1, 0);
+            self.ran_on_ns.resize(task.index() + 1, 0);
             self.capped_since_ns.resize(task.index() + 1, 0);
             self.ends.reserve(task.index() + 1);
         }
         debug_assert!(!self.ahead[task.index()]);
         self.credited_ns[task.index()] = 0;
-        self.shared_ns[task.index()] = 0;
+        self.ran_on_ns[task.index()] = 0;
         self.errors.add(task, weight);
     }
 
@@ -207,45 +208,51 @@ impl Online {
         }
     }
 
-    /// `task` received `used_ns`, in `elapsed_ns`. All share what was lost of that; but what a task
-    /// lost since it is entitled to a whole cpu, nobody can give it: it is credited with that. If it
-    /// did not lose it but ran on, a backend's ledger charges that later, when it does not run: all
-    /// give that back, and what it was credited with counts no more. What else was not used then is run
-    /// later, and charged already.
-    pub(crate) fn charge(&mut self, task: TaskId, used_ns: Nanos, elapsed_ns: Nanos) {
+    /// `task` ran for `ran_ns` of `elapsed_ns`, and is charged for `charged_ns`: a caller that ends runs late or
+    /// early settles that with later ones. What it is charged for and did not run, now or before, it is to run
+    /// later, where nothing is charged.
+    pub(crate) fn charge(
+        &mut self,
+        task: TaskId,
+        charged_ns: Nanos,
+        ran_ns: Nanos,
+        elapsed_ns: Nanos,
+    ) {
+        let prepaid_ns = self.settle(task, charged_ns, ran_ns);
+        let (credited_ns, lost_ns) = self.credit(task, ran_ns, elapsed_ns);
+        let received_ns = (ran_ns + prepaid_ns).checked_add_signed(credited_ns);
         let now_ns = self.errors.now_ns();
+        self.errors.charge(task, received_ns.expect("it takes back of what it ran"), now_ns);
+        self.share(lost_ns);
+        if prepaid_ns > 0 {
+            self.prepay(prepaid_ns);
+        }
+    }
+
+    /// Brings what `task` ran on up to date; what else it is charged for.
+    fn settle(&mut self, task: TaskId, charged_ns: Nanos, ran_ns: Nanos) -> Nanos {
+        let owed_ns = self.ran_on_ns[task.index()] + ran_ns;
+        self.ran_on_ns[task.index()] =
+            owed_ns.saturating_sub(charged_ns).min(MOST_DEBT * self.kept_ns);
+        charged_ns.saturating_sub(owed_ns)
+    }
+
+    /// What `task` is credited with, and what is left of what it lost, for all: what a task lost since it is
+    /// entitled to a whole cpu nobody can give it. What it ran beyond the time that passed seemed to be lost
+    /// before, by itself or by who ran there before it.
+    fn credit(&mut self, task: TaskId, ran_ns: Nanos, elapsed_ns: Nanos) -> (i64, i64) {
+        let capped_ns = self.errors.now_ns() - self.capped_since_ns[task.index()];
+        let most_ns = if self.errors.is_capped(task) { capped_ns } else { 0 };
         let credited_ns = &mut self.credited_ns[task.index()];
-        let before_ns = (*credited_ns).min(used_ns.saturating_sub(elapsed_ns));
-        *credited_ns -= before_ns;
-        let mut received_ns = used_ns - before_ns;
-        if self.errors.is_capped(task) {
-            let capped_ns = now_ns - self.capped_since_ns[task.index()];
-            let beyond_ns = elapsed_ns.saturating_sub(received_ns).min(capped_ns);
-            *credited_ns = (*credited_ns + beyond_ns).min(MOST_DEBT * self.kept_ns);
-            received_ns += beyond_ns;
-        }
-        self.errors.charge(task, received_ns, now_ns);
-        if received_ns < elapsed_ns {
-            self.lose(task, elapsed_ns - received_ns);
-        } else {
-            self.prepay(task, received_ns - elapsed_ns);
-        }
+        let lost_ns = elapsed_ns.cast_signed() - ran_ns.cast_signed();
+        let by_ns = lost_ns.clamp(-credited_ns.cast_signed(), most_ns.cast_signed());
+        *credited_ns = credited_ns.saturating_add_signed(by_ns).min(MOST_DEBT * self.kept_ns);
+        (by_ns, lost_ns - by_ns)
     }
 
-    /// `lost_ns` of a run of `task` were lost.
-    fn lose(&mut self, task: TaskId, lost_ns: Nanos) {
-        let shared_ns = &mut self.shared_ns[task.index()];
-        *shared_ns = (*shared_ns + lost_ns).min(MOST_DEBT * self.kept_ns);
-        self.share(lost_ns.cast_signed());
-    }
-
-    /// `task` was charged for `more_ns` that it has run before, or will.
-    fn prepay(&mut self, task: TaskId, more_ns: Nanos) {
-        let shared_ns = &mut self.shared_ns[task.index()];
-        let back_ns = more_ns.min(*shared_ns);
-        *shared_ns -= back_ns;
-        let room_ns = self.most_prepaid_ns - self.prepaid_ns;
-        let prepaid_ns = (more_ns - back_ns).min(room_ns);
+    /// A task was charged for `more_ns` that it is to run later.
+    fn prepay(&mut self, more_ns: Nanos) {
+        let prepaid_ns = more_ns.min(self.most_prepaid_ns - self.prepaid_ns);
         self.prepaid_ns += prepaid_ns;
         debug_assert!(self.prepaid_ns <= self.most_prepaid_ns);
         self.share(-(more_ns - prepaid_ns).cast_signed());
@@ -283,6 +290,7 @@ mod tests {
         awake: [bool; TASKS],
         ahead: [bool; TASKS],
         errors: [f64; TASKS],
+        ran_on: [f64; TASKS],
         prepaid: f64,
         /// How often a task left: what it had no use for is rounded to a nanosecond each time.
         left: u32,
@@ -317,6 +325,17 @@ mod tests {
             let shared = || (0..TASKS).filter(|&task| share[task]);
             let all: f64 = shared().map(|task| self.weights[task]).sum();
             shared().for_each(|task| self.errors[task] += error * self.weights[task] / all);
+        }
+
+        /// A task is charged for one time, and ran for another.
+        fn run_on(&mut self, task: usize, charged: f64, ran: f64, share: [bool; TASKS]) {
+            let (most, owes) =
+                (MOST_DEBT as f64 * KEPT_NS as f64, self.ran_on[task] + ran - charged);
+            self.errors[task] += ran;
+            if owes < 0.0 {
+                self.prepay(task, -owes, share);
+            }
+            self.ran_on[task] = owes.clamp(0.0, most);
         }
 
         /// A task is charged for what it is to run later.
@@ -406,7 +425,8 @@ mod tests {
         Pass(u64, usize),
         Toggle(usize),
         Charge(usize, u64),
-        Prepay(usize, u64),
+        /// Charged for one time, it ran for another; the time that passed is that.
+        RunOn(usize, u64, u64),
         Weigh(usize, u32),
         /// Another task of its weight comes for it.
         Replace(usize),
@@ -418,7 +438,8 @@ mod tests {
                 .prop_map(|(elapsed_ns, wasting)| Event::Pass(elapsed_ns, wasting)),
             (0..TASKS).prop_map(Event::Toggle),
             (0..TASKS, 1..100u64).prop_map(|(task, used_ns)| Event::Charge(task, used_ns)),
-            (0..TASKS, 1..400u64).prop_map(|(task, used_ns)| Event::Prepay(task, used_ns)),
+            (0..TASKS, 1..400u64, 0..200u64)
+                .prop_map(|(task, charged_ns, ran_ns)| Event::RunOn(task, charged_ns, ran_ns)),
             (0..TASKS, 1..1000u32).prop_map(|(task, weight)| Event::Weigh(task, weight)),
             (0..TASKS).prop_map(Event::Replace),
         ]
@@ -437,19 +458,35 @@ mod tests {
         for elapsed_ns in [120, 0, 30] {
             now_ns += elapsed_ns;
             online.advance(now_ns, 0);
-            online.charge(heavy, 50, elapsed_ns);
+            online.charge(heavy, 50, elapsed_ns, elapsed_ns);
+            assert_eq!(online.error_ns(heavy), 0);
         }
+    }
+
+    #[test]
+    fn what_seemed_lost_is_credited_once() {
+        let mut online = Online::new(2, KEPT_NS);
+        let heavy = TaskId(0);
+        online.add(heavy, Weight::ONE);
+        online.wake(heavy);
+        // A decision comes 20 late: they are in the time of the next run.
+        online.advance(70, 0);
+        online.charge(heavy, 50, 50, 70);
+        assert_eq!(online.error_ns(heavy), 0);
+        online.advance(100, 0);
+        online.charge(heavy, 50, 50, 30);
         assert_eq!(online.error_ns(heavy), 0);
     }
 
     #[test]
     fn what_ran_on_is_taken_back_before_it_is_prepaid() {
         let mut online = three_on_two_cpus();
-        // It runs on for 30, which all share; of the 50 that it is charged for then they give those
-        // back, and 20 it runs later, on a cpu that seems to be idle.
+        // It runs on for 30; of the 50 that it is charged for then it runs 20 later, on a cpu that seems to
+        // be idle.
         online.advance(60, 0);
-        online.charge(TaskId(0), 30, 60);
-        online.charge(TaskId(0), 50, 0);
+        online.charge(TaskId(0), 30, 60, 60);
+        assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [20, -40, -40]);
+        online.charge(TaskId(0), 50, 0, 0);
         assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [40, -40, -40]);
         online.advance(80, 1);
         assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [26, -54, -54]);
@@ -473,7 +510,7 @@ mod tests {
         online.advance(100, 0);
         online.set_weight(TaskId(0), Weight::new(9).expect("not 0"));
         online.advance(110, 0);
-        online.charge(TaskId(0), 50, 110);
+        online.charge(TaskId(0), 50, 50, 110);
         // It was due 66 2/3 and 10, and is credited with 10 beside the 50; two share what is left of 60.
         assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [-17, -47, -47]);
     }
@@ -481,14 +518,13 @@ mod tests {
     #[test]
     fn what_ran_on_before_it_was_due_a_cpu_is_charged_when_it_is() {
         let mut online = three_on_two_cpus();
-        // It runs on for 30, which are taken for lost, also by itself: 10 more than it gives back when it is
-        // charged with them. It has run for 80, and was due 60.
+        // It runs on for 30. It has run for 80 when it is charged with them, and was due 60.
         online.advance(60, 0);
-        online.charge(TaskId(0), 30, 60);
+        online.charge(TaskId(0), 30, 60, 60);
         online.set_weight(TaskId(0), Weight::new(9).expect("not 0"));
         online.advance(80, 0);
-        online.charge(TaskId(0), 50, 20);
-        assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [30, -55, -55]);
+        online.charge(TaskId(0), 50, 20, 20);
+        assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [20, -50, -50]);
     }
 
     #[test]
@@ -500,9 +536,9 @@ mod tests {
             online.wake(id);
         }
         // One cpu runs a light task, the other the heavy one, whose turn was another cpu's.
-        online.charge(TaskId(0), 50, 0);
+        online.charge(TaskId(0), 50, 0, 0);
         online.advance(50, 1);
-        online.charge(TaskId(1), 50, 50);
+        online.charge(TaskId(1), 50, 50, 50);
         assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [0, 25, -25]);
     }
 
@@ -523,6 +559,7 @@ mod tests {
                 awake: [false; TASKS],
                 ahead: [false; TASKS],
                 errors: [0.0; TASKS],
+                ran_on: [0.0; TASKS],
                 prepaid: 0.0,
                 left: 0,
             };
@@ -566,14 +603,16 @@ mod tests {
                     }
                     Event::Charge(task, used_ns) => {
                         if naive.awake[task] {
-                            online.charge(id(task), used_ns, used_ns);
+                            online.charge(id(task), used_ns, used_ns, used_ns);
                             naive.errors[task] += f64::from(u32::try_from(used_ns).expect("short"));
                         }
                     }
-                    Event::Prepay(task, used_ns) => {
+                    Event::RunOn(task, charged_ns, ran_ns) => {
                         if naive.awake[task] && !online.is_capped(id(task)) {
-                            online.charge(id(task), used_ns, 0);
-                            naive.prepay(task, f64::from(u32::try_from(used_ns).expect("few")), share);
+                            online.charge(id(task), charged_ns, ran_ns, ran_ns);
+                            let [charged, ran] = [charged_ns, ran_ns]
+                                .map(|ns| f64::from(u32::try_from(ns).expect("short")));
+                            naive.run_on(task, charged, ran, share);
                         }
                     }
                     Event::Weigh(task, number) => {
@@ -589,6 +628,7 @@ mod tests {
                             online.remove(id(task));
                             online.add(id(task), weight(numbers[task]));
                             (naive.ahead[task], naive.errors[task]) = (false, 0.0);
+                            naive.ran_on[task] = 0.0;
                         }
                     }
                 }

@@ -186,6 +186,11 @@ pub trait Policy {
     /// that ran on `cpu` before has been charged.
     fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId>;
 
+    /// `task`, which runs, is charged next, and ran for `ran_ns`. For backends that charge another time and
+    /// settle that later: runs that end late are charged as whole quanta, and others without a run. Who keeps
+    /// account of what tasks receive ([`Corrected`](crate::Corrected)) takes them for what is charged else.
+    fn ran(&mut self, _task: TaskId, _ran_ns: Nanos) {}
+
     /// `task` was running and has left its cpu after `used_ns` (at most a quantum); it is waiting.
     fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos);
 
@@ -279,6 +284,9 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
     }
     fn stand_aside(&mut self, task: TaskId, now_ns: Nanos) {
         (**self).stand_aside(task, now_ns);
+    }
+    fn ran(&mut self, task: TaskId, ran_ns: Nanos) {
+        (**self).ran(task, ran_ns);
     }
     fn interrupt(&mut self, now_ns: Nanos) -> Option<CpuId> {
         (**self).interrupt(now_ns)

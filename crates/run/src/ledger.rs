@@ -8,6 +8,8 @@ use prorata::Nanos;
 pub struct Ledger {
     /// Charged to the policy so far.
     charged_ns: Nanos,
+    /// What the policy was told of what was used.
+    told_ns: Nanos,
     /// Really used so far, as last read or estimated.
     used_ns: Nanos,
 }
@@ -37,6 +39,14 @@ impl Ledger {
     #[must_use]
     pub fn debt_ns(&self, accrued_ns: Nanos) -> Nanos {
         self.used_ns.saturating_sub(self.charged_ns + accrued_ns)
+    }
+
+    /// What the task has used and the policy was not told of, but for what its turns on other cpus will tell,
+    /// about `accrued_ns`.
+    pub fn tell_used(&mut self, accrued_ns: Nanos) -> Nanos {
+        let ran_ns = self.used_ns.saturating_sub(self.told_ns + accrued_ns);
+        self.told_ns += ran_ns;
+        ran_ns
     }
 
     /// The slice ran out: charges it whole, and returns it.

@@ -530,6 +530,8 @@ impl<B: Backend> Runner<B> {
 
     fn end_turn(&mut self, cpu: CpuId, charge_ns: Nanos, now_ns: Nanos) {
         let Turn { vcpu, task, .. } = self.turns[cpu].take().expect("the caller saw it");
+        let accrued_ns = self.accrued_ns(task, None, now_ns);
+        self.policy.ran(vcpu, self.tasks[task.index()].ledger.tell_used(accrued_ns));
         self.policy.charge(vcpu, charge_ns, now_ns);
         self.vcpus[vcpu.index()].state = State::Waiting;
         self.tasks[task.index()].held.retain(|&held| held != cpu);
@@ -689,6 +691,7 @@ impl<B: Backend> Runner<B> {
                 return Ok(Some(Turn { vcpu, task, since_ns, ends_ns, slice_ns, false_alarms }));
             }
             let charge_ns = known.ledger.charge_whole(slice_ns);
+            self.policy.ran(vcpu, 0);
             self.policy.charge(vcpu, charge_ns, now_ns);
         }
     }

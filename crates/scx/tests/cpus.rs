@@ -88,7 +88,10 @@ impl Replay {
             "wake" => self.policy.wake(task(), now_ns),
             "block" => self.policy.block(task(), now_ns),
             "aside" => self.policy.stand_aside(task(), now_ns),
-            "charge" => self.policy.charge(task(), number(3), now_ns),
+            "charge" => {
+                self.policy.ran(task(), number(4));
+                self.policy.charge(task(), number(3), now_ns);
+            }
             "pick" => {
                 let picked = self.policy.pick(index(2), now_ns);
                 assert_eq!(

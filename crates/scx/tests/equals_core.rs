@@ -272,9 +272,20 @@ impl Recorder {
         if part == of && self.random.below(2) == 0 {
             self.lengthen(task, used_ns);
         }
-        self.call(format_args!("c {task} {used_ns}"));
+        let ran_ns = self.ran_ns(used_ns);
+        self.call(format_args!("c {task} {used_ns} {ran_ns}"));
+        self.policy.ran(TaskId(task), ran_ns);
         self.policy.charge(TaskId(task), used_ns, self.now_ns);
         self.states[task as usize] = State::Waiting;
+    }
+
+    /// How long a task ran that is charged for so much: as a rule as long; not at all; or longer, or shorter.
+    fn ran_ns(&mut self, charged_ns: u64) -> u64 {
+        match self.random.below(8) {
+            0 => 0,
+            1 => self.random.next() % (2 * QUANTUM_NS),
+            _ => charged_ns,
+        }
     }
 
     /// The task on a cpu, which has used up its run, goes on for more if it uses up a turn.

@@ -8,8 +8,8 @@
  *   i CPUS QUANTUM_NS      init, before all others but these
  *   a TASK WEIGHT          add          r TASK           remove
  *   s TASK WEIGHT          set_weight   w TASK           wake
- *   b TASK                 block        c TASK USED_NS   charge
- *   j TASK                 stand aside
+ *   b TASK                 block        j TASK           stand aside
+ *   c TASK USED_NS RAN_NS  charge, and how long it ran
  *   p CPU                  pick: prints the task, or -1, and how long it may run, or 0
  *   x 0                    interrupt: prints the cpu, or -1, and 0
  *   e TASK NS              endow        d TASK NS        take credit: prints how much, and 0
@@ -136,7 +136,7 @@ static bool is_known(u32 cpu)
 	return uses_turns() && turn_cpu(cpu)->stopping && ready != NIL && turns_is_next(cpu, ready);
 }
 
-static void call(char verb, u64 first, u64 second)
+static void call(char verb, u64 first, u64 second, u64 third)
 {
 	u32 task = (u32)first, picked;
 
@@ -160,7 +160,7 @@ static void call(char verb, u64 first, u64 second)
 	case 'w': turns_wake(task); break;
 	case 'b': turns_block(task); break;
 	case 'j': turns_stand_aside(task); break;
-	case 'c': turns_charge(task, second); break;
+	case 'c': turns_charge(task, second, third); break;
 	case 't': replay_now_ns = first; break;
 	case 'p':
 		picked = is_known(task) ? turns_pick_ready(task) : turns_pick(task);
@@ -184,19 +184,19 @@ static void call(char verb, u64 first, u64 second)
 int main(void)
 {
 	char verb;
-	u64 first, second;
+	u64 first, second, third;
 
 	for (;;) {
 		char line[80];
 
 		if (!fgets(line, sizeof(line), stdin))
 			break;
-		second = 0;
-		if (sscanf(line, "%c %" SCNu64 " %" SCNu64, &verb, &first, &second) < 2) {
+		second = third = 0;
+		if (sscanf(line, "%c %" SCNu64 " %" SCNu64 " %" SCNu64, &verb, &first, &second, &third) < 2) {
 			fprintf(stderr, "not a call: %s", line);
 			return 2;
 		}
-		call(verb, first, second);
+		call(verb, first, second, third);
 	}
 	/* Used by policies that show their work; silences the compiler for those that do not. */
 	fprintf(stderr, "choices %" PRIu64 "\n", STATE->counts.choices);

@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// The user does only these: `bind`, `processes`, `yield`, … (see miscreant.rs).
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     acts: Vec<String>,
-    /// Give the host the recording of the first phase in which hogs receive too little.
+    /// Give the host the recordings of all phases in which hogs receive too little, one after the other.
     #[arg(long)]
     keep: bool,
 }
@@ -83,7 +83,7 @@ impl Args {
             let least = self
                 .phase(length, cpus, &mut random)
                 .with_context(|| format!("phase {phase}, policy {}", self.policy))?;
-            if self.keep && least < LEAST && worst >= LEAST {
+            if self.keep && least < LEAST {
                 hand_over_recording()?;
             }
             worst = worst.min(least);

@@ -502,6 +502,10 @@ impl<P: Policy> Policy for Flat<P> {
         self.policy.pick(cpu, now_ns)
     }
 
+    fn ran(&mut self, task: TaskId, ran_ns: Nanos) {
+        self.policy.ran(task, ran_ns);
+    }
+
     fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
         if self.grown {
             self.lengthen(task, used_ns);

@@ -472,8 +472,14 @@ turns_fn u32 corrected_pick_as_policy(u32 cpu)
 	return id;
 }
 
-/* The run of a task is over: whose turn is. */
-turns_fn u32 corrected_settle(u32 id, u64 used_ns)
+/* What a run took since errors are kept. */
+static __always_inline u64 corrected_since_open(const struct turn_cpu __arena *this, u64 ns)
+{
+	return ns > this->before_ns ? ns - this->before_ns : 0;
+}
+
+/* The run of a task is over, in which it ran for so long: whose turn is. */
+turns_fn u32 corrected_settle(u32 id, u64 used_ns, u64 ran_ns)
 {
 	struct turn __arena *turn = TURN(id);
 	struct turn_cpu __arena *this = turn_cpu(turn->cpu);
@@ -489,7 +495,7 @@ turns_fn u32 corrected_settle(u32 id, u64 used_ns)
 	CORRECTED->over_ns = used_ns;
 	if (!CORRECTED->open)
 		return id;
-	online_charge(id, used_ns > this->before_ns ? used_ns - this->before_ns : 0,
+	online_charge(id, corrected_since_open(this, used_ns), corrected_since_open(this, ran_ns),
 		      now_ns() - this->since_ns);
 	turn->credit_ns = used_ns < turn->credit_ns ? turn->credit_ns - used_ns : 0;
 	if (turn->credit_ns < turns_least_ns())
@@ -699,13 +705,13 @@ turns_fn u32 corrected_pick_ready(u32 cpu)
 	return id;
 }
 
-turns_fn void corrected_charge(u32 id, u64 used_ns)
+turns_fn void corrected_charge(u32 id, u64 used_ns, u64 ran_ns)
 {
 	u32 over;
 
 	if (CORRECTED->open)
 		corrected_advance();
-	over = corrected_settle(id, used_ns);
+	over = corrected_settle(id, used_ns, ran_ns);
 	if (over != NIL)
 		policy_charge(over, CORRECTED->over_ns);
 }

@@ -38,6 +38,7 @@
 #ifndef PRORATA_ONLINE_H
 #define PRORATA_ONLINE_H
 
+#include "heap.h"
 #include "wide.h"
 
 /* A task that sleeps is behind by at most so many quanta: more it does not want. */
@@ -52,8 +53,6 @@
 #define ONLINE_LONGEST_NS (1ULL << 62)
 /* Room for the tasks that one change entitles to a whole cpu, or to none: at most 2P + 2. */
 #define ONLINE_MOVED (4 * POLICY_CPUS)
-/* A heap of POLICY_TASKS has no more levels. */
-#define HEAP_LEVELS 16
 
 enum online_mode { ONLINE_ASLEEP, ONLINE_SHARED, ONLINE_CAPPED };
 
@@ -70,10 +69,10 @@ enum online_heap_of {
 struct online_task {
 	struct s128 line;
 	struct s128 end;
-	/* What it was credited with beyond what was charged: at most ONLINE_DEBT_QUANTA. */
+	/* What it was credited with beyond what it ran: at most ONLINE_DEBT_QUANTA. */
 	u64 credited_ns;
-	/* What all shared of what it lost, or will be charged for later: at most as much. */
-	u64 shared_ns;
+	/* What it has run on beyond what it was charged for, and will be charged for later: at most as much. */
+	u64 ran_on_ns;
 	/* Since when it is entitled to a whole cpu, if it is. */
 	u64 capped_since_ns;
 	u32 weight;
@@ -83,11 +82,6 @@ struct online_task {
 	u8 ahead;
 	/* During a change: its mode may have changed, and was this. */
 	u8 moved, was;
-};
-
-struct online_heap {
-	u32 count;
-	u32 task[POLICY_TASKS];
 };
 
 struct online {
@@ -107,11 +101,9 @@ struct online {
 	/* How long a task had no use for its cpu, by the shares before; what is left of that. */
 	u64 lasted_ns, lasted_cpus, lasted_weight;
 	s64 rest_ns;
-	/* During a change of a heap: the place that is free. */
-	u32 at;
 	u32 moved_count;
 	u32 moved[ONLINE_MOVED];
-	struct online_heap heap[ONLINE_HEAPS];
+	struct heap heap[ONLINE_HEAPS];
 	struct online_task task[POLICY_TASKS];
 };
 
@@ -140,23 +132,7 @@ policy_fn u64 online_scaled(u64 a, u64 b, u64 c)
 
 /* --- heaps ----------------------------------------------------------------------------------- */
 
-static __always_inline u32 heap_first(u32 heap)
-{
-	return ONLINE->heap[heap].count ? ONLINE->heap[heap].task[0] : NIL;
-}
-
-static __always_inline void heap_put(u32 heap, u32 at, u32 id)
-{
-	ONLINE->heap[heap].task[at & (POLICY_TASKS - 1)] = id;
-	ONLINE_TASK(id)->place[heap] = at + 1;
-}
-
-static __always_inline u32 heap_at(u32 heap, u32 at)
-{
-	return ONLINE->heap[heap].task[at & (POLICY_TASKS - 1)];
-}
-
-static __always_inline bool heap_before(u32 heap, u32 id, u32 other)
+static __always_inline bool online_before(u32 heap, u32 id, u32 other)
 {
 	struct online_task __arena *one = ONLINE_TASK(id), *two = ONLINE_TASK(other);
 
@@ -171,76 +147,12 @@ static __always_inline bool heap_before(u32 heap, u32 id, u32 other)
 	return id < other;
 }
 
-/* The first of the two places below a place; they may be beyond the end. */
-static __always_inline u32 first_below(u32 heap, u32 at)
-{
-	u32 left = 2 * at + 1, right = left + 1;
-	bool is_right = right < ONLINE->heap[heap].count &&
-			heap_before(heap, heap_at(heap, right), heap_at(heap, left));
-
-	return left + is_right;
-}
-
-/* True if a task belongs above the place that is free. */
-static __always_inline bool rises(u32 heap, u32 id)
-{
-	u32 at = ONLINE->at;
-
-	return at && heap_before(heap, id, heap_at(heap, (at - 1) / 2));
-}
-
-/*
- * Puts a task where it belongs; the place is free, and its neighbours are in order. (The place is kept in
- * memory: the verifier would follow a variable through every level.)
- */
-policy_fn u32 heap_settle(u32 heap, u32 place, u32 id)
-{
-	u32 i;
-
-	if (heap >= ONLINE_HEAPS)
-		return 0;
-	ONLINE->at = place;
-	if (rises(heap, id)) {
-		bpf_for(i, 0, HEAP_LEVELS) {
-			u32 at = ONLINE->at;
-
-			if (!rises(heap, id))
-				break;
-			heap_put(heap, at, heap_at(heap, (at - 1) / 2));
-			ONLINE->at = (at - 1) / 2;
-		}
-	} else if (2 * place + 1 < ONLINE->heap[heap].count) {
-		bpf_for(i, 0, HEAP_LEVELS) {
-			u32 at = ONLINE->at, below = first_below(heap, at);
-
-			if (below >= ONLINE->heap[heap].count ||
-			    !heap_before(heap, heap_at(heap, below), id))
-				break;
-			heap_put(heap, at, heap_at(heap, below));
-			ONLINE->at = below;
-		}
-	}
-	heap_put(heap, ONLINE->at, id);
-	return 0;
-}
-
-static __always_inline void heap_insert(u32 heap, u32 id)
-{
-	heap_settle(heap, ONLINE->heap[heap].count++, id);
-}
-
-/* Takes a task out, if it is in. */
-static __always_inline void heap_remove(u32 heap, u32 id)
-{
-	u32 place = ONLINE_TASK(id)->place[heap], last;
-
-	if (!place)
-		return;
-	ONLINE_TASK(id)->place[heap] = 0;
-	last = heap_at(heap, --ONLINE->heap[heap].count);
-	if (last != id)
-		heap_settle(heap, place - 1, last);
-}
+#define HEAP(verb) heap_##verb
+#define HEAPS ONLINE_HEAPS
+#define HEAP_OF(kind) (&ONLINE->heap[kind])
+#define HEAP_PLACE(kind, id) (ONLINE_TASK(id)->place[kind])
+#define HEAP_BEFORE(kind, one, two) online_before(kind, one, two)
+#include "heaps.h"
 
 /* --- errors ---------------------------------------------------------------------------------- */
 
@@ -616,7 +528,7 @@ static __always_inline void online_add(u32 id, u32 weight)
 	policy_assert(!task->ahead);
 	task->line.low = 0;
 	task->line.high = 0;
-	task->credited_ns = task->shared_ns = 0;
+	task->credited_ns = task->ran_on_ns = 0;
 	task->mode = ONLINE_ASLEEP;
 	task->weight = weight;
 }
@@ -695,67 +607,72 @@ policy_fn u32 online_set_weight(u32 id, u32 weight)
 	return 0;
 }
 
-/* So much of a task's run was lost, or will be charged for later. */
-static __always_inline void online_lose(u32 id, u64 lost_ns)
+/* Brings what a task ran on up to date; what else it is charged for. */
+static __always_inline u64 online_settle(struct online_task __arena *task, u64 charged_ns, u64 ran_ns)
 {
-	struct online_task __arena *task = ONLINE_TASK(id);
-	u64 most_ns = ONLINE_DEBT_QUANTA * quantum_ns();
+	u64 most_ns = ONLINE_DEBT_QUANTA * quantum_ns(), owed_ns = task->ran_on_ns + ran_ns;
 
-	task->shared_ns += lost_ns;
-	if (task->shared_ns > most_ns)
-		task->shared_ns = most_ns;
-	online_share(lost_ns);
+	if (owed_ns < charged_ns) {
+		task->ran_on_ns = 0;
+		return charged_ns - owed_ns;
+	}
+	owed_ns -= charged_ns;
+	task->ran_on_ns = owed_ns < most_ns ? owed_ns : most_ns;
+	return 0;
 }
 
-/* A task was charged for what it has run before, or will. */
-static __always_inline void online_prepay(u32 id, u64 more_ns)
+/*
+ * What a task is credited with: what it lost since it is entitled to a whole cpu nobody can give it. What it
+ * ran beyond the time that passed seemed to be lost before, by itself or by who ran there before it.
+ */
+static __always_inline s64 online_credit(struct online_task __arena *task, s64 lost_ns)
 {
-	struct online_task __arena *task = ONLINE_TASK(id);
-	u64 back_ns = more_ns < task->shared_ns ? more_ns : task->shared_ns, room_ns = 0, prepaid_ns;
+	u64 most_ns = ONLINE_DEBT_QUANTA * quantum_ns();
+	s64 capped_ns = task->mode == ONLINE_CAPPED ? ONLINE->now_ns - task->capped_since_ns : 0;
+	s64 by_ns = lost_ns < capped_ns ? lost_ns : capped_ns;
+
+	if (by_ns < -(s64)task->credited_ns)
+		by_ns = -(s64)task->credited_ns;
+	task->credited_ns += by_ns;
+	if (task->credited_ns > most_ns)
+		task->credited_ns = most_ns;
+	return by_ns;
+}
+
+/* A task was charged for what it is to run later. */
+static __always_inline void online_prepay(u64 more_ns)
+{
+	u64 room_ns = 0;
 
 	/* One cpu runs nobody elsewhere. */
 	if (ONLINE->cpus > 1)
 		room_ns = ONLINE_PREPAID_QUANTA * quantum_ns() - ONLINE->prepaid_ns;
-	prepaid_ns = more_ns - back_ns < room_ns ? more_ns - back_ns : room_ns;
-	task->shared_ns -= back_ns;
-	ONLINE->prepaid_ns += prepaid_ns;
-	if (more_ns != prepaid_ns)
-		online_share(-(s64)(more_ns - prepaid_ns));
+	if (more_ns <= room_ns) {
+		ONLINE->prepaid_ns += more_ns;
+		return;
+	}
+	ONLINE->prepaid_ns += room_ns;
+	online_share(-(s64)(more_ns - room_ns));
 }
 
 /*
- * A task received used_ns, in elapsed_ns. All share what was lost of that; but what a task lost since it is
- * entitled to a whole cpu, nobody can give it: it is credited with that. If it did not lose it but ran on,
- * the ledger charges that later, when it does not run: all give that back, and what it was credited with
- * counts no more. What else was not used then is run later, and charged already.
+ * A task ran for ran_ns of elapsed_ns, and is charged for charged_ns: the ledger settles the difference with
+ * later runs. What it is charged for and did not run, now or before, it is to run later (paid.h). All share
+ * what was lost, but for what it is credited with.
  */
-policy_fn u32 online_charge(u32 id, u64 used_ns, u64 elapsed_ns)
+policy_fn u32 online_charge(u32 id, u64 charged_ns, u64 ran_ns, u64 elapsed_ns)
 {
 	struct online_task __arena *task = ONLINE_TASK(id);
-	u64 most_ns = ONLINE_DEBT_QUANTA * quantum_ns(), before_ns = 0;
+	s64 lost_ns = elapsed_ns - ran_ns, credited_ns;
+	u64 prepaid_ns;
 
-	if (used_ns > elapsed_ns)
-		before_ns = used_ns - elapsed_ns;
-	if (before_ns > task->credited_ns)
-		before_ns = task->credited_ns;
-	task->credited_ns -= before_ns;
-	used_ns -= before_ns;
-	if (task->mode == ONLINE_CAPPED) {
-		u64 capped_ns = ONLINE->now_ns - task->capped_since_ns;
-		u64 beyond_ns = used_ns < elapsed_ns ? elapsed_ns - used_ns : 0;
-
-		if (beyond_ns > capped_ns)
-			beyond_ns = capped_ns;
-		task->credited_ns += beyond_ns;
-		if (task->credited_ns > most_ns)
-			task->credited_ns = most_ns;
-		used_ns += beyond_ns;
-	}
-	online_add_ns(task, used_ns);
-	if (used_ns < elapsed_ns)
-		online_lose(id, elapsed_ns - used_ns);
-	else if (used_ns > elapsed_ns)
-		online_prepay(id, used_ns - elapsed_ns);
+	prepaid_ns = online_settle(task, charged_ns, ran_ns);
+	credited_ns = online_credit(task, lost_ns);
+	online_add_ns(task, ran_ns + prepaid_ns + credited_ns);
+	if (lost_ns != credited_ns)
+		online_share(lost_ns - credited_ns);
+	if (prepaid_ns)
+		online_prepay(prepaid_ns);
 	return 0;
 }
 

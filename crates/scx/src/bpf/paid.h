@@ -194,7 +194,7 @@ static __always_inline void pay_debt(struct slot __arena *slot)
 global_fn u32 charge(u32 id, u32 cpu, u64 charged_ns, u64 used_ns)
 {
 	record(EVENT_CHARGE, id, cpu, charged_ns, used_ns);
-	turns_charge(id, charged_ns);
+	turns_charge(id, charged_ns, used_ns);
 	return 0;
 }
 

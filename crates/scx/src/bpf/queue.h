@@ -183,7 +183,7 @@ global_fn u32 end_quantum(u32 id, u32 why)
 {
 	bool cut_short = why != RUN_OVER, waits = why != RUN_ASLEEP;
 	struct slot __arena *slot = &slots[id];
-	u64 charged_ns;
+	u64 charged_ns, used_ns;
 
 	shared->cpu[slot->cpu].task = NIL;
 	shared->running--;
@@ -198,9 +198,10 @@ global_fn u32 end_quantum(u32 id, u32 why)
 	charged_ns = ledger_used(slot, cut_short);
 	use_spare(id, charged_ns);
 	begin_to_wait(slot, id, waits);
-	record(EVENT_CHARGE, id, slot->cpu, charged_ns, slot->used_ns);
+	used_ns = slot->used_ns;
 	slot->used_ns = 0;
-	turns_charge(id, charged_ns);
+	record(EVENT_CHARGE, id, slot->cpu, charged_ns, used_ns);
+	turns_charge(id, charged_ns, used_ns);
 	return 0;
 }
 

@@ -709,7 +709,8 @@ turns_fn void turns_charge_credit(struct turn __arena *turn, u32 id, u64 used_ns
 	}
 }
 
-turns_fn void turns_charge(u32 id, u64 used_ns)
+/* A task is charged for so much, and ran for as long as that. */
+turns_fn void turns_charge(u32 id, u64 used_ns, u64 ran_ns)
 {
 	struct turn __arena *turn = TURN(id);
 
@@ -718,7 +719,7 @@ turns_fn void turns_charge(u32 id, u64 used_ns)
 		return;
 	}
 	if (corrects_turns()) {
-		corrected_charge(id, used_ns);
+		corrected_charge(id, used_ns, ran_ns);
 		return;
 	}
 	policy_assert(turn_cpu(turn->cpu)->running == id);

@@ -14,9 +14,9 @@
  * Worked example: weights 2, 1, 1 on two cpus; the first is due a whole cpu, the others a half
  * each. Windows open at quanta 0, 1, 2 … and 0, 2, 4 …: they run (1,2) (1,3), then repeat.
  *
- * Known limits: the queues are lists, as in the paper's kernel: a task that becomes eligible, or
- * ends its quantum, looks for its place from the back, O(N) at worst. The least surplus is found
- * by a search, O(N).
+ * Cost: O(log N) a decision; the last two queues are heaps, where the paper's kernel had lists.
+ *
+ * Known limit: the least surplus is found by a search, O(N).
  */
 #ifndef PRORATA_DFS_FA_H
 #define PRORATA_DFS_FA_H
@@ -27,9 +27,10 @@
 #define POLICY_GRANTED(task) 0
 #define POLICY_KEEPS_CPUS 0
 
+#include "../heap.h"
 #include "../tagged.h"
 
-enum dfs_queue { NOT_QUEUED, ELIGIBLE, INELIGIBLE };
+enum dfs_queue { ELIGIBLE, INELIGIBLE, DFS_QUEUES };
 
 struct policy_task {
 	struct rank rank;
@@ -40,15 +41,11 @@ struct policy_task {
 	s64 deadline, next_deadline;
 	/* Service received in this window, below a quantum. */
 	u64 used_ns;
-	/* Neighbours in its queue. */
-	u32 next, prev;
+	/* Its place in its queue, plus one; 0 if it is in none. */
+	u32 place;
 	u8 queue;
 	/* The deadline was not rounded up to a slot. */
 	u8 exact;
-};
-
-struct dfs_list {
-	u32 first, last;
 };
 
 struct policy_state {
@@ -65,7 +62,7 @@ struct policy_state {
 	/* Results of find_slot(): a slot, and whether the time is inside it. */
 	s64 slot;
 	u64 inside;
-	struct dfs_list list[3];
+	struct heap queue[DFS_QUEUES];
 	/* The task that each cpu ran last. */
 	u32 ran[POLICY_CPUS];
 };
@@ -111,44 +108,6 @@ static __always_inline void set_deadline(u32 id)
 
 /* --- queues -------------------------------------------------------------------------------- */
 
-static __always_inline void link_after(u32 id, u32 at, u32 queue)
-{
-	struct dfs_list __arena *list = &STATE->list[queue & 3];
-	struct policy_task __arena *task = TASK(id);
-	u32 next = at == NIL ? list->first : TASK(at)->next;
-
-	task->queue = queue;
-	task->prev = at;
-	task->next = next;
-	if (at == NIL)
-		list->first = id;
-	else
-		TASK(at)->next = id;
-	if (next == NIL)
-		list->last = id;
-	else
-		TASK(next)->prev = id;
-}
-
-policy_fn u32 leave_queue(u32 id)
-{
-	struct policy_task __arena *task = TASK(id);
-	struct dfs_list __arena *list = &STATE->list[task->queue & 3];
-
-	if (task->queue == NOT_QUEUED)
-		return 0;
-	if (task->prev == NIL)
-		list->first = task->next;
-	else
-		TASK(task->prev)->next = task->next;
-	if (task->next == NIL)
-		list->last = task->prev;
-	else
-		TASK(task->next)->prev = task->prev;
-	task->queue = NOT_QUEUED;
-	return 0;
-}
-
 /* True if task a, eligible, runs before task b. */
 static __always_inline bool is_due_first(u32 a, u32 b)
 {
@@ -171,34 +130,40 @@ static __always_inline bool opens_first(u32 a, u32 b)
 	return a < b && !is_earlier(&TASK(b)->window, &TASK(a)->window);
 }
 
+static __always_inline bool goes_first(u32 queue, u32 a, u32 b)
+{
+	return queue == ELIGIBLE ? is_due_first(a, b) : opens_first(a, b);
+}
+
+#define HEAP(verb) queue_##verb
+#define HEAPS DFS_QUEUES
+#define HEAP_OF(heap) (&STATE->queue[heap])
+#define HEAP_PLACE(heap, id) (TASK(id)->place)
+#define HEAP_BEFORE(heap, a, b) goes_first(heap, a, b)
+#include "../heaps.h"
+
+/* The task leaves its queue, if it is in one. */
+policy_fn u32 leave_queue(u32 id)
+{
+	queue_remove(TASK(id)->queue & 1, id);
+	return 0;
+}
+
 /* The task's window has opened: it waits for its deadline. */
 policy_fn u32 enter_eligible(u32 id)
 {
-	u32 at, i;
-
 	set_deadline(id);
-	at = STATE->list[ELIGIBLE].last;
-	bpf_for(i, 0, POLICY_TASKS) {
-		if (at == NIL || is_due_first(at, id))
-			break;
-		at = TASK(at)->prev;
-	}
-	link_after(id, at, ELIGIBLE);
+	TASK(id)->queue = ELIGIBLE;
+	queue_insert(ELIGIBLE, id);
 	return 0;
 }
 
 /* The task waits for its window to open. */
 policy_fn u32 enter_ineligible(u32 id)
 {
-	u32 at = STATE->list[INELIGIBLE].last, i;
-
 	start_after(&TASK(id)->window, id, -(s64)TASK(id)->used_ns);
-	bpf_for(i, 0, POLICY_TASKS) {
-		if (at == NIL || opens_first(at, id))
-			break;
-		at = TASK(at)->prev;
-	}
-	link_after(id, at, INELIGIBLE);
+	TASK(id)->queue = INELIGIBLE;
+	queue_insert(INELIGIBLE, id);
 	return 0;
 }
 
@@ -209,7 +174,7 @@ policy_fn u32 admit(void)
 
 	mean_after(&STATE->horizon, quantum_ns() * busy_cpus());
 	bpf_for(i, 0, POLICY_TASKS) {
-		u32 id = STATE->list[INELIGIBLE].first;
+		u32 id = queue_first(INELIGIBLE);
 
 		if (id == NIL || !is_earlier(&TASK(id)->window, &STATE->horizon))
 			break;
@@ -328,9 +293,9 @@ policy_fn u32 policy_pick(u32 cpu)
 	if (SET->count <= SET->cpus)
 		id = own_task(cpu);
 	if (id == NIL)
-		id = STATE->list[ELIGIBLE].first;
+		id = queue_first(ELIGIBLE);
 	if (id == NIL && SET->count <= SET->cpus)
-		id = STATE->list[INELIGIBLE].first;
+		id = queue_first(INELIGIBLE);
 	if (id == NIL)
 		id = least_surplus();
 	if (id == NIL)
@@ -348,8 +313,6 @@ policy_fn u32 policy_init(u32 cpus)
 
 	tags_init(cpus);
 	STATE->least.of = 1;
-	STATE->list[ELIGIBLE].first = STATE->list[ELIGIBLE].last = NIL;
-	STATE->list[INELIGIBLE].first = STATE->list[INELIGIBLE].last = NIL;
 	bpf_for(i, 0, POLICY_CPUS)
 		STATE->ran[i] = NIL;
 	return 0;
@@ -359,7 +322,6 @@ policy_fn u32 policy_add(u32 id, u32 weight)
 {
 	tags_add(id, weight);
 	TASK(id)->used_ns = 0;
-	TASK(id)->queue = NOT_QUEUED;
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * WFQ, weighted fair queueing, as kernels had it in the papers' measurements: one list of tasks,
- * searched at every decision for the least virtual finishing time.
+ * WFQ, weighted fair queueing (Demers, Keshav, Shenker 1989): the task of least virtual finishing time
+ * runs next. Kernels searched a list for it in the papers' measurements; here it is the first of a heap.
  *
  * WFQ itself serves one machine. On several cpus this is its form for them, multiprocessor fair
  * queueing (Caprita, Nieh, Stein: Grouped Distributed Queues, 2005, section 2.2.1): the least
@@ -12,8 +12,10 @@
  * Worked example: weights 3, 2, 1 on one cpu have finishing times 1/3, 1/2, 1/1 and run
  * 1 2 1 | 1 2 3 (the bar: all three tie at 1).
  *
- * Known limits: a decision looks at all runnable tasks, O(N), with the lock held: that is the
- * baseline's point.
+ * Cost: O(log N) a decision. With the list, tasks of one user that slept with turns to their names made a
+ * pick look at all of them for each of them, with the lock held.
+ *
+ * Known limits: those of tags.h and feasible.h.
  */
 #ifndef PRORATA_WFQ_H
 #define PRORATA_WFQ_H
@@ -24,19 +26,26 @@
 #define POLICY_GRANTED(task) 0
 #define POLICY_KEEPS_CPUS 0
 
+#include "../heap.h"
 #include "../tagged.h"
+
+enum wfq_heap { WAITING, WFQ_HEAPS };
 
 struct policy_task {
 	struct rank rank;
 	struct tagged tag;
 	/* The virtual finishing time of its next quantum; kept up to date while it waits. */
 	struct instant finish;
+	/* Its place among those that wait, plus one; 0 if it does not. */
+	u32 place;
 };
 
 struct policy_state {
 	struct policy_counts counts;
 	struct feasible set;
 	struct tags tags;
+	/* Tasks that wait, by virtual finishing time. */
+	struct heap heap[WFQ_HEAPS];
 	/* The task that each cpu ran last. */
 	u32 last[POLICY_CPUS];
 };
@@ -44,25 +53,6 @@ struct policy_state {
 POLICY_MEMORY
 
 #include "../tags.h"
-
-policy_fn u32 set_finish(u32 id)
-{
-	start_after(&TASK(id)->finish, id, quantum_ns());
-	return 0;
-}
-
-policy_fn u32 refresh_moved(void)
-{
-	u32 i;
-
-	bpf_for(i, 0, TAGS->moved_count) {
-		u32 id = TAGS->moved[i & (TAGS_MOVED - 1)];
-
-		if (TAG(id)->state == TAG_WAITING)
-			set_finish(id);
-	}
-	return 0;
-}
 
 /* True if task a goes before task b. */
 static __always_inline bool goes_first(u32 a, u32 b)
@@ -72,19 +62,35 @@ static __always_inline bool goes_first(u32 a, u32 b)
 	return a < b && !is_earlier(&TASK(b)->finish, &TASK(a)->finish);
 }
 
-policy_fn u32 least_finish(void)
-{
-	u32 id = SET->heaviest, best = NIL ^ unknown_zero(id), i;
+#define HEAP(verb) queue_##verb
+#define HEAPS WFQ_HEAPS
+#define HEAP_OF(queue) (&STATE->heap[queue])
+#define HEAP_PLACE(queue, id) (TASK(id)->place)
+#define HEAP_BEFORE(queue, a, b) goes_first(a, b)
+#include "../heaps.h"
 
-	bpf_for(i, 0, POLICY_TASKS) {
-		if (id == NIL)
-			break;
-		if (TAG(id)->state == TAG_WAITING && (best == NIL || goes_first(id, best)))
-			best = id;
-		id = RANK(id)->lighter;
-		STATE->counts.choices++;
+/* A task waits from now on. */
+policy_fn u32 enter_queue(u32 id)
+{
+	start_after(&TASK(id)->finish, id, quantum_ns());
+	queue_insert(WAITING, id);
+	return 0;
+}
+
+/* Tasks that wait, whose tags moved, have other places. */
+policy_fn u32 refresh_moved(void)
+{
+	u32 i;
+
+	bpf_for(i, 0, TAGS->moved_count) {
+		u32 id = TAGS->moved[i & (TAGS_MOVED - 1)];
+
+		if (TAG(id)->state != TAG_WAITING)
+			continue;
+		queue_remove(WAITING, id);
+		enter_queue(id);
 	}
-	return best;
+	return 0;
 }
 
 /* The task that ran last on the cpu, if it waits and is worth a whole cpu. */
@@ -106,9 +112,11 @@ policy_fn u32 policy_pick(u32 cpu)
 	u32 id = dedicated(cpu);
 
 	if (id == NIL)
-		id = least_finish();
+		id = queue_first(WAITING);
 	if (id == NIL)
 		return NIL;
+	queue_remove(WAITING, id);
+	STATE->counts.choices++;
 	TAG(id)->state = TAG_RUNNING;
 	STATE->last[cpu & (POLICY_CPUS - 1)] = id;
 	return id;
@@ -133,13 +141,14 @@ policy_fn u32 policy_add(u32 id, u32 weight)
 policy_fn u32 policy_wake(u32 id)
 {
 	tags_wake(id);
-	set_finish(id);
 	refresh_moved();
+	enter_queue(id);
 	return 0;
 }
 
 policy_fn u32 policy_block(u32 id)
 {
+	queue_remove(WAITING, id);
 	tags_leave(id);
 	refresh_moved();
 	return 0;
@@ -162,7 +171,7 @@ policy_fn u32 policy_set_weight(u32 id, u32 weight)
 policy_fn u32 policy_charge(u32 id, u64 used_ns)
 {
 	tags_charge(id, used_ns);
-	set_finish(id);
+	enter_queue(id);
 	return 0;
 }
 
