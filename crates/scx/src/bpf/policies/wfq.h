@@ -29,7 +29,7 @@
 #include "../heap.h"
 #include "../tagged.h"
 
-enum wfq_heap { WAITING, WFQ_HEAPS };
+enum wfq_queue { WFQ_QUEUE, WFQ_QUEUES };
 
 struct policy_task {
 	struct rank rank;
@@ -45,7 +45,7 @@ struct policy_state {
 	struct feasible set;
 	struct tags tags;
 	/* Tasks that wait, by virtual finishing time. */
-	struct heap heap[WFQ_HEAPS];
+	struct heap queue[WFQ_QUEUES];
 	/* The task that each cpu ran last. */
 	u32 last[POLICY_CPUS];
 };
@@ -63,17 +63,17 @@ static __always_inline bool goes_first(u32 a, u32 b)
 }
 
 #define HEAP(verb) queue_##verb
-#define HEAPS WFQ_HEAPS
-#define HEAP_OF(queue) (&STATE->heap[queue])
-#define HEAP_PLACE(queue, id) (TASK(id)->place)
-#define HEAP_BEFORE(queue, a, b) goes_first(a, b)
+#define HEAPS WFQ_QUEUES
+#define HEAP_OF(heap) (&STATE->queue[heap])
+#define HEAP_PLACE(heap, id) (TASK(id)->place)
+#define HEAP_BEFORE(heap, a, b) goes_first(a, b)
 #include "../heaps.h"
 
 /* A task waits from now on. */
 policy_fn u32 enter_queue(u32 id)
 {
 	start_after(&TASK(id)->finish, id, quantum_ns());
-	queue_insert(WAITING, id);
+	queue_insert(WFQ_QUEUE, id);
 	return 0;
 }
 
@@ -87,7 +87,7 @@ policy_fn u32 refresh_moved(void)
 
 		if (TAG(id)->state != TAG_WAITING)
 			continue;
-		queue_remove(WAITING, id);
+		queue_remove(WFQ_QUEUE, id);
 		enter_queue(id);
 	}
 	return 0;
@@ -112,10 +112,10 @@ policy_fn u32 policy_pick(u32 cpu)
 	u32 id = dedicated(cpu);
 
 	if (id == NIL)
-		id = queue_first(WAITING);
+		id = queue_first(WFQ_QUEUE);
 	if (id == NIL)
 		return NIL;
-	queue_remove(WAITING, id);
+	queue_remove(WFQ_QUEUE, id);
 	STATE->counts.choices++;
 	TAG(id)->state = TAG_RUNNING;
 	STATE->last[cpu & (POLICY_CPUS - 1)] = id;
@@ -148,7 +148,7 @@ policy_fn u32 policy_wake(u32 id)
 
 policy_fn u32 policy_block(u32 id)
 {
-	queue_remove(WAITING, id);
+	queue_remove(WFQ_QUEUE, id);
 	tags_leave(id);
 	refresh_moved();
 	return 0;
