@@ -15,6 +15,7 @@
 //! | it becomes runnable              | `wake(t)` \[offer it to an idle cpu: `pick`\]             |
 //! | a cpu asks for work              | `pick(cpu)` → `Some(t)` \[t runs\] or `None` \[cpu idles\]|
 //! | its quantum ends                 | `charge(t, used)`, `pick(cpu)`                            |
+//! | the same, of a run that was longer or shorter | `ran(t, ran)`, `charge(t, used)`, `pick(cpu)` |
 //! | it blocks within its quantum     | `charge(t, used)`, `block(t)`, `pick(cpu)`                |
 //! | it yields                        | `charge(t, used)`, `pick(cpu)`                            |
 //! | it stops being runnable while it waits | `block(t)`                                          |
@@ -68,7 +69,8 @@
 //! when the task blocked or yielded earlier. Real backends cannot stop a task to the nanosecond;
 //! they keep the difference between what they charged and what the task really used in a ledger
 //! of their own and lengthen or shorten its next run, so that policies that count whole quanta
-//! (GR3, VTRR) are exact over time.
+//! (GR3, VTRR) are exact over time. They tell it before with [`Policy::ran`]: who keeps account of
+//! service, [`Corrected`](crate::Corrected), goes by that.
 //!
 //! # Entities, not tasks
 //!
