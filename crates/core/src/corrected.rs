@@ -240,7 +240,7 @@ pub struct Corrected<P> {
     running: usize,
     /// Tasks that stand aside.
     aside: usize,
-    /// How long the task ran that is charged next, if that is not what it is charged for.
+    /// How long the task ran that is charged next, if that is not the time since it was picked.
     ran_ns: Option<Nanos>,
     /// A task was picked.
     started: bool,
@@ -713,8 +713,8 @@ impl<P: Policy> Policy for Corrected<P> {
         };
         let elapsed_ns = now_ns - since_ns;
         let charged_ns = used_ns.saturating_sub(before_ns);
-        let ran_ns = told_ns.map(|ran_ns| ran_ns.saturating_sub(before_ns));
-        ideal.charge(task, charged_ns, ran_ns.unwrap_or(charged_ns.min(elapsed_ns)), elapsed_ns);
+        let ran_ns = told_ns.map_or(elapsed_ns, |ran_ns| ran_ns.saturating_sub(before_ns));
+        ideal.charge(task, charged_ns, ran_ns, elapsed_ns);
         let known = &mut self.tasks[task.index()];
         known.advance_ns = known.advance_ns.saturating_sub(used_ns);
         if known.advance_ns < least_ns {

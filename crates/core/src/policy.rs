@@ -15,7 +15,7 @@
 //! | it becomes runnable              | `wake(t)` \[offer it to an idle cpu: `pick`\]             |
 //! | a cpu asks for work              | `pick(cpu)` → `Some(t)` \[t runs\] or `None` \[cpu idles\]|
 //! | its quantum ends                 | `charge(t, used)`, `pick(cpu)`                            |
-//! | the same, of a run that was longer or shorter | `ran(t, ran)`, `charge(t, used)`, `pick(cpu)` |
+//! | the same, and its cpu was busy else for a while | `ran(t, ran)`, `charge(t, used)`, `pick(cpu)` |
 //! | it blocks within its quantum     | `charge(t, used)`, `block(t)`, `pick(cpu)`                |
 //! | it yields                        | `charge(t, used)`, `pick(cpu)`                            |
 //! | it stops being runnable while it waits | `block(t)`                                          |
@@ -69,8 +69,8 @@
 //! when the task blocked or yielded earlier. Real backends cannot stop a task to the nanosecond;
 //! they keep the difference between what they charged and what the task really used in a ledger
 //! of their own and lengthen or shorten its next run, so that policies that count whole quanta
-//! (GR3, VTRR) are exact over time. They tell it before with [`Policy::ran`]: who keeps account of
-//! service, [`Corrected`](crate::Corrected), goes by that.
+//! (GR3, VTRR) are exact over time. Who keeps account of service, [`Corrected`](crate::Corrected), goes
+//! by the time since the task was picked, or by [`Policy::ran`].
 //!
 //! # Entities, not tasks
 //!
@@ -188,9 +188,9 @@ pub trait Policy {
     /// that ran on `cpu` before has been charged.
     fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId>;
 
-    /// `task`, which runs, is charged next, and ran for `ran_ns`. For backends that charge another time and
-    /// settle that later: runs that end late are charged as whole quanta, and others without a run. Who keeps
-    /// account of what tasks receive ([`Corrected`](crate::Corrected)) takes them for what is charged else.
+    /// `task`, which runs, is charged next, and ran for `ran_ns` of the time since it was picked: for backends
+    /// whose cpus have something else to do now and then. Who keeps account of what tasks receive
+    /// ([`Corrected`](crate::Corrected)) else takes it for all of that time, whatever is charged.
     fn ran(&mut self, _task: TaskId, _ran_ns: Nanos) {}
 
     /// `task` was running and has left its cpu after `used_ns` (at most a quantum); it is waiting.

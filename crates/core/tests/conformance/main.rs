@@ -10,6 +10,7 @@ mod cheats;
 mod control;
 mod families;
 mod fixed;
+mod late;
 mod newcomers;
 mod reweighing;
 mod sleepers;
