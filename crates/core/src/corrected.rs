@@ -24,8 +24,8 @@
 //!   cpu where it ran last, where its timer is and its memory, unless the task there is ahead less far by
 //!   more than a [quantum](SPARES). Several such tasks run in turn, a [quarter](RUN_PART) of a quantum each.
 //!   The policy is not charged for it.
-//! * A task has received what it [ran](Policy::ran), whatever it is charged for: a backend whose runs end late
-//!   settles that later, and may charge what is run elsewhere before.
+//! * A task has received what it [ran](Policy::ran), whatever it is charged for: a backend whose runs end
+//!   late settles that later, and may charge what is run elsewhere before.
 //! * What cpus waste, running nothing while somebody waits or stands aside, all share: it is nobody's
 //!   error. But who was charged for more than he ran, on several cpus, runs that first: turns that he
 //!   had in advance, and that a caller runs elsewhere.

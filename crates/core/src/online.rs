@@ -208,9 +208,9 @@ impl Online {
         }
     }
 
-    /// `task` ran for `ran_ns` of `elapsed_ns`, and is charged for `charged_ns`: a caller that ends runs late or
-    /// early settles that with later ones. What it is charged for and did not run, now or before, it is to run
-    /// later, where nothing is charged.
+    /// `task` ran for `ran_ns` of `elapsed_ns`, and is charged for `charged_ns`: a caller that ends runs late
+    /// or early settles that with later ones. What it is charged for and did not run, now or before, it is
+    /// to run later, where nothing is charged.
     pub(crate) fn charge(
         &mut self,
         task: TaskId,

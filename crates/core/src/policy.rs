@@ -188,8 +188,8 @@ pub trait Policy {
     /// that ran on `cpu` before has been charged.
     fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId>;
 
-    /// `task`, which runs, is charged next, and ran for `ran_ns` of the time since it was picked: for backends
-    /// whose cpus have something else to do now and then. Who keeps account of what tasks receive
+    /// `task`, which runs, is charged next, and ran for `ran_ns` of the time since it was picked: for
+    /// backends whose cpus have something else to do now and then. Who keeps account of what tasks receive
     /// ([`Corrected`](crate::Corrected)) else takes it for all of that time, whatever is charged.
     fn ran(&mut self, _task: TaskId, _ran_ns: Nanos) {}
 

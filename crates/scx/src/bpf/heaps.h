@@ -3,7 +3,7 @@
  * Binary heaps of tasks that find any of them (crates/core/src/queue/heap.rs): O(log N) to put a task in, to
  * take it out wherever it is, and to move one whose key has changed. Worked example, numbers for keys:
  *
- *   2 5 3 9      take out 2: the last, 9, is to go to its place, and 3, the lesser of those below, goes before
+ *   2 5 3 9      take out 2: the last, 9, is to go to its place; 3, the lesser of those below, goes before
  *   3 5 9        insert 4: its place is the fourth, and 5 above it comes later, so they change places
  *   3 4 9 5
  *
