@@ -69,6 +69,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_was_used_is_told_once() {
+        let mut ledger = Ledger::default();
+        ledger.set_used(12);
+        assert_eq!(ledger.tell_used(3), 9);
+        assert_eq!(ledger.tell_used(0), 3);
+        // An estimate was too high.
+        ledger.set_used(10);
+        assert_eq!(ledger.tell_used(0), 0);
+    }
+
+    #[test]
     fn an_overrun_shortens_the_next_run() {
         let mut ledger = Ledger::default();
         assert_eq!(ledger.allotment_ns(10, 0), 10);

@@ -241,11 +241,11 @@ fn bound_tasks_keep_their_shares(program: &Path, corrected: bool) {
 /// it, or the ideal is kept to. (Found in 40 seeds: 5.5, median of the worst policy 2.2. gdq with turns
 /// that are kept is off by 46 on 2 cpus. Four have two caches: 10 to 450 if turns there wait for one.)
 /// Within 15 if its hogs are bound to one cpu each. (12; 370 if what naps leave counts for those and
-/// for others' weight.) Within 8 of 667 if all of it may run on one cpu. (Of 12 seeds: 5.8, and 3.9
+/// for others' weight.) Within 8 of 667 if all of it may run on one cpu. (Of 12 seeds: 5.8, and 4.3
 /// where turns are corrected. 30 to 160 if who was paid enough lost what is due to him meanwhile; up to
 /// 19 if who runs such turns counts in his cgroup, and has no part of the ideal; up to 13 if his
 /// siblings are told later than he.) Within 30 of 2000 with one there that naps, is bound, and worth a
-/// whole cpu; within 60 under wfq where turns are kept. (Of 12 seeds: 3.1, wfq 51, corrected 17. 150 to
+/// whole cpu; within 60 under wfq where turns are kept. (Of 12 seeds: 3.1, wfq 51, corrected 11. 150 to
 /// 210 under dfs-fa, and up to 104 under gr3, if it is paid for runs that nobody is charged for;
 /// corrected up to 26 if it counts there while the ideal has it asleep.)
 fn cgroups_keep_their_shares(policy: &str, program: &Path, sleepers: &[usize]) {

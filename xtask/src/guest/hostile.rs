@@ -323,8 +323,6 @@ fn check_picks() -> Result<()> {
 /// What was received in a second or so.
 struct Step {
     seconds: f64,
-    /// When it began, and at its end.
-    online_before: usize,
     online: usize,
     /// Run times in s.
     hogs: [f64; 2],
@@ -335,12 +333,9 @@ struct Step {
 
 impl Step {
     /// What a hog is due, in s. By what was received, not by the clock: cpus come and go, and root's other
-    /// processes and the kernel take time that no run time tells. But a cpu that comes may run tasks that are
-    /// bound to it for seconds before the kernel asks the scheduler (`sched_cpu_activate`, which rebuilds
-    /// domains between both): that is nobody's due.
+    /// processes and the kernel take time that no run time tells.
     fn due(&self) -> f64 {
-        let received = self.hogs.iter().sum::<f64>() + self.user + self.idle;
-        DUE / 2.0 * received.min(self.seconds * self.online_before as f64)
+        DUE / 2.0 * (self.hogs.iter().sum::<f64>() + self.user + self.idle)
     }
 }
 
@@ -391,7 +386,6 @@ impl Meter {
         let idle = now.idle.iter().filter_map(|(cpu, idle)| Some(idle - self.last.idle.get(cpu)?));
         let step = Step {
             seconds: (at - self.at).as_secs_f64(),
-            online_before: self.last.idle.len(),
             online: now.idle.len(),
             hogs: [0, 1].map(|hog| now.hogs[hog] - self.last.hogs[hog]),
             user: now.user - self.last.user,

@@ -499,12 +499,12 @@ impl Replay {
         self.task(task, &[State::Running])?.state = State::Waiting;
         let cpu = self.cpus.iter_mut().find(|cpu| **cpu == Some(task));
         *cpu.with_context(|| format!("task {task} runs nowhere"))? = None;
-        ensure!(used_ns <= MAX_NS, "nobody uses {used_ns} ns");
+        self.receive(task, used_ns)?;
         self.policy.ran(TaskId(task), used_ns);
         self.policy.charge(TaskId(task), charged_ns, self.now_ns);
         let unrun_ns = self.unrun_of(task);
         *unrun_ns = unrun_ns.saturating_add(charged_ns.saturating_sub(used_ns));
-        self.receive(task, used_ns)
+        Ok(())
     }
 
     /// Cpus come and go, and turns that were paid stay: this does too.

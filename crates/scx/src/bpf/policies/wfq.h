@@ -12,8 +12,7 @@
  * Worked example: weights 3, 2, 1 on one cpu have finishing times 1/3, 1/2, 1/1 and run
  * 1 2 1 | 1 2 3 (the bar: all three tie at 1).
  *
- * Cost: O(log N) a decision. With the list, tasks of one user that slept with turns to their names made a
- * pick look at all of them for each of them, with the lock held.
+ * Cost: O(log N) a decision.
  *
  * Known limits: those of tags.h and feasible.h.
  */
