@@ -33,7 +33,8 @@
 //!   quantum: nobody uses its turn or interrupts it, since it could not make up for that.
 //! * The rest of an interrupted turn is used next on that cpu, or on one that would else idle.
 //! * A task that [stands aside](Policy::stand_aside) is picked no more than one that sleeps, but the ideal
-//!   serves it on. When it wakes it is behind by [sixteen quanta](ASIDE) at most, and does not run early.
+//!   serves it on. When it wakes it is behind by what it receives in [64 quanta](ASIDE) at most, and
+//!   does not run early.
 //! * Until a task sleeps, wakes late or changes weight nothing is counted and nothing is corrected: then
 //!   the decisions are the policy's, and its bound holds.
 //!
@@ -129,9 +130,10 @@ pub const ROOM: u64 = 1;
 pub const ADVANCE: u64 = 1;
 /// A task that sleeps is behind by at most so many quanta: more it does not want.
 pub const KEPT: u64 = 2;
-/// A task that [stood aside](Policy::stand_aside), and wakes, is behind by at most so many quanta:
-/// who could not run for long keeps nobody waiting for longer when he can.
-pub const ASIDE: u64 = 16;
+/// A task that [stood aside](Policy::stand_aside), and wakes, is behind by at most what it receives in so
+/// many quanta of time, or [`KEPT`]: who could not run for long keeps nobody waiting for longer when he can.
+/// By weight, so that errors that are cut off leave what tasks receive in proportion to weights.
+pub const ASIDE: u64 = 64;
 /// A run of a task that woke lasts at most this part of a quantum.
 pub const RUN_PART: Nanos = 4;
 /// Less than this part of a quantum is not worth a run.
@@ -646,8 +648,8 @@ impl<P: Policy> Policy for Corrected<P> {
         let was = core::mem::replace(&mut self.tasks[task.index()].state, State::Waiting);
         if was == State::Aside {
             self.aside -= 1;
-            let most_ns = ASIDE * self.quantum_ns;
-            self.ideal_from(now_ns).forgo(task, most_ns);
+            let within_ns = ASIDE * self.quantum_ns;
+            self.ideal_from(now_ns).forgo(task, within_ns);
             self.policy.wake(task, now_ns);
             return;
         }

@@ -438,6 +438,16 @@ impl ServiceErrors {
         self.share(-rest_ns);
     }
 
+    /// What `task`, which is runnable, receives in so long a time, as rates are now.
+    pub(crate) fn due_within(&self, task: TaskId, time_ns: Nanos) -> Nanos {
+        let known = self.tasks[task.index()];
+        if known.mode() == Mode::Capped {
+            return time_ns;
+        }
+        let part = u64::from(known.weight().get()) * self.shared.cpus;
+        scaled(time_ns.cast_signed(), part, self.shared.weight).cast_unsigned()
+    }
+
     /// The error of `task` is `error_ns` more from now on.
     pub(crate) fn shift(&mut self, task: TaskId, error_ns: i64) {
         let known = &mut self.tasks[task.index()];

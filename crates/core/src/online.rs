@@ -174,8 +174,10 @@ impl Online {
         self.follow_caps();
     }
 
-    /// `task`, which is awake, is behind by no more than `most_ns`: it had no use for the rest.
-    pub(crate) fn forgo(&mut self, task: TaskId, most_ns: Nanos) {
+    /// `task`, which is awake, is behind by no more than it receives in `within_ns`, or may keep when it
+    /// sleeps: it had no use for the rest.
+    pub(crate) fn forgo(&mut self, task: TaskId, within_ns: Nanos) {
+        let most_ns = self.errors.due_within(task, within_ns).max(self.kept_ns);
         if self.errors.error_now(task) < ServiceError::from_ns(-most_ns.cast_signed()) {
             self.errors.block_behind(task, most_ns);
             self.follow_caps();

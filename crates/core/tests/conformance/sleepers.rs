@@ -382,7 +382,7 @@ fn run_until(policy: &mut impl Policy, now_ns: &mut Nanos, end_ns: Nanos, task: 
 }
 
 /// Two hogs of one weight on a cpu, of which one is `away` from the policy for so many quanta. How many
-/// it has of the next forty.
+/// it has of the next eighty.
 fn quanta_after(mut policy: Box<dyn Policy>, away: fn(&mut dyn Policy, Nanos), quanta: u64) -> u64 {
     for id in [TaskId(0), TaskId(1)] {
         policy.add(id, Weight::ONE);
@@ -396,10 +396,10 @@ fn quanta_after(mut policy: Box<dyn Policy>, away: fn(&mut dyn Policy, Nanos), q
     away(&mut policy, 10 * QUANTUM_NS);
     assert_eq!(run(&mut policy, 10, quanta), 0, "it was picked");
     policy.wake(TaskId(1), (10 + quanta) * QUANTUM_NS);
-    run(&mut policy, 10 + quanta, 40)
+    run(&mut policy, 10 + quanta, 80)
 }
 
-/// Half of what it stood aside for comes after that, and sixteen quanta at most; who slept has what everybody
+/// Half of what it stood aside for comes after that, and of 64 quanta at most; who slept has what everybody
 /// has who did, two.
 #[test]
 fn who_stands_aside_is_not_asleep() {
@@ -411,9 +411,33 @@ fn who_stands_aside_is_not_asleep() {
             let asleep = |policy: &mut dyn Policy, now_ns| policy.block(TaskId(1), now_ns);
             let (aside, asleep) =
                 (quanta_after(policy(), aside, quanta), quanta_after(policy(), asleep, quanta));
-            let due = 20 + (quanta / 2).min(16);
-            assert!(aside.abs_diff(due) <= 2, "{aside} of forty, due {due}");
-            assert!(asleep <= 22, "{asleep} of forty after a sleep");
+            let due = 40 + quanta.min(64) / 2;
+            assert!(aside.abs_diff(due) <= 2, "{aside} of eighty, due {due}");
+            assert!(asleep <= 42, "{asleep} of eighty after a sleep");
+        }
+    }
+}
+
+/// Of what somebody misses so much counts as his weight gives him in 64 quanta: a light task has a quarter of
+/// what a heavy one has that stands aside for as long, if it weighs a quarter.
+#[test]
+fn who_stands_aside_misses_by_his_weight() {
+    let (away, other) = (TaskId(0), TaskId(1));
+    for entry in by_weight() {
+        for weight in [4, 1] {
+            let mut policy = corrected(&entry, &Setup::new(1, QUANTUM_NS));
+            for (task, weight) in [(away, weight), (other, 10 - weight)] {
+                policy.add(task, Weight::new(weight).expect("it is in range"));
+                policy.wake(task, 0);
+            }
+            let mut now_ns = 0;
+            run_until(&mut policy, &mut now_ns, QUANTUM_NS, away);
+            policy.stand_aside(away, now_ns);
+            run_until(&mut policy, &mut now_ns, 401 * QUANTUM_NS, away);
+            policy.wake(away, now_ns);
+            let received_ns = run_until(&mut policy, &mut now_ns, 601 * QUANTUM_NS, away);
+            let (quanta, due) = (received_ns / QUANTUM_NS, (200 + 64) * u64::from(weight) / 10);
+            assert!(quanta.abs_diff(due) <= 3, "{}: {quanta} of 200, due {due}", entry.name);
         }
     }
 }

@@ -43,8 +43,8 @@
 
 /* A task that sleeps is behind by at most so many quanta: more it does not want. */
 #define ONLINE_KEPT_QUANTA 2
-/* One that stood aside, and wakes, is behind by at most so many: it keeps nobody waiting for longer. */
-#define ONLINE_ASIDE_QUANTA 16
+/* One that stood aside is behind by at most what it receives in so many: nobody waits for it for longer. */
+#define ONLINE_ASIDE_QUANTA 64
 /* The framework's debts are no longer (ledger.h). */
 #define ONLINE_DEBT_QUANTA 8
 /* What tasks were charged for before they run it counts so for so many. */
@@ -155,6 +155,11 @@ static __always_inline bool online_before(u32 heap, u32 id, u32 other)
 #include "heaps.h"
 
 /* --- errors ---------------------------------------------------------------------------------- */
+
+static __always_inline u64 online_kept_ns(void)
+{
+	return ONLINE_KEPT_QUANTA * quantum_ns();
+}
 
 /* What the ideal has given a task since its line was 0. */
 static __always_inline struct s128 online_given(struct online_task __arena *task)
@@ -420,13 +425,13 @@ static __always_inline void online_withdraw(u32 id, struct s128 error)
 }
 
 /*
- * A task is served no longer, and is behind by at most so many quanta: it had no use for the rest. Those
+ * A task is served no longer, and is behind by at most so much: it had no use for the rest. Those
  * have it who would have received more without the task while that lasted.
  */
-static __always_inline void online_leave(u32 id, struct s128 error, u64 kept_quanta)
+static __always_inline void online_leave(u32 id, struct s128 error, u64 kept_ns)
 {
 	struct online_task __arena *task = ONLINE_TASK(id);
-	s64 excess_ns = -(s64)(kept_quanta * quantum_ns()) - error.high - (error.low != 0);
+	s64 excess_ns = -(s64)kept_ns - error.high - (error.low != 0);
 
 	if (excess_ns < 0)
 		excess_ns = 0;
@@ -477,7 +482,7 @@ static __always_inline void online_end(u32 id)
 {
 	online_expect_end(id, false);
 	ONLINE_TASK(id)->ahead = false;
-	online_leave(id, online_error(ONLINE_TASK(id)), ONLINE_KEPT_QUANTA);
+	online_leave(id, online_error(ONLINE_TASK(id)), online_kept_ns());
 }
 
 /* Tasks that the ideal has caught up with are asleep from now on. */
@@ -565,18 +570,30 @@ policy_fn u32 online_block(u32 id)
 		online_expect_end(id, true);
 		return 0;
 	}
-	online_leave(id, error, ONLINE_KEPT_QUANTA);
+	online_leave(id, error, online_kept_ns());
 	return 0;
 }
 
-/* A task, which is awake and stood aside, is behind by at most so much: it had no use for the rest. */
+/* By how much a task at most is behind that is awake and stood aside: what it receives in a time. */
+policy_fn u64 online_aside_ns(u32 id)
+{
+	struct online_task __arena *task = ONLINE_TASK(id);
+	u64 most_ns = ONLINE_ASIDE_QUANTA * quantum_ns();
+
+	if (task->mode != ONLINE_CAPPED)
+		most_ns = online_scaled(most_ns, task->weight * ONLINE->shared_cpus, ONLINE->shared_weight);
+	return most_ns > online_kept_ns() ? most_ns : online_kept_ns();
+}
+
+/* A task, which is awake and stood aside, is behind by no more than that: it had no use for the rest. */
 policy_fn u32 online_forgo(u32 id)
 {
 	struct s128 error = online_error(ONLINE_TASK(id));
+	u64 most_ns = online_aside_ns(id);
 
-	if ((s64)error.high >= -(s64)(ONLINE_ASIDE_QUANTA * quantum_ns()))
+	if ((s64)error.high >= -(s64)most_ns)
 		return 0;
-	online_leave(id, error, ONLINE_ASIDE_QUANTA);
+	online_leave(id, error, most_ns);
 	/* Whom that lets the ideal catch up with is asleep before rates change again. */
 	online_end_all();
 	online_enter(id);

@@ -274,10 +274,11 @@ static __always_inline void forgo_paid(struct slot __arena *slot, u32 id)
 /* How far a task is ahead of the ideal, or behind, where that makes a difference to what is enough. */
 static __always_inline s64 paid_error_ns(const struct slot __arena *slot, u32 id)
 {
-	s64 most_ns = ONLINE_ASIDE_QUANTA * quantum, error_ns;
+	s64 most_ns, error_ns;
 
 	if (!corrects_turns() || slot->bound.mask)
 		return 0;
+	most_ns = online_aside_ns(id);
 	error_ns = online_error_ns(id);
 	return error_ns < -most_ns ? -most_ns : error_ns;
 }
