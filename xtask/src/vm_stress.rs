@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Policies, each in a machine of its own.
     #[arg(long, default_value = "gr3", value_delimiter = ',', value_name = "NAMES")]
     policy: Vec<String>,
-    /// The same seed disturbs in the same way.
+    /// The same seed disturbs in the same way. With --hostile each phase has the next one.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The kernel: the beginning of a version that Debian's archive has.

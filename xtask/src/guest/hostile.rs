@@ -55,6 +55,7 @@ pub(crate) struct Args {
     policy: String,
     #[arg(long)]
     seconds: u64,
+    /// Of the first phase; the next has the next one, so that a phase can be repeated alone.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// So many cpus go offline and come back.
@@ -74,22 +75,21 @@ impl Args {
         let cpus = thread::available_parallelism()?.get();
         ensure!(self.offline < cpus, "a cpu must stay: --offline must be below {cpus}");
         delegate()?;
-        let mut random = Random::new(self.seed);
         let mut left = Duration::from_secs(self.seconds);
         let mut worst = f64::INFINITY;
-        for phase in 1.. {
+        for seed in self.seed.. {
             let length = left.min(PHASE);
             left -= length;
             let least = self
-                .phase(length, cpus, &mut random)
-                .with_context(|| format!("phase {phase}, policy {}", self.policy))?;
+                .phase(length, cpus, &mut Random::new(seed))
+                .with_context(|| format!("phase of seed {seed}, policy {}", self.policy))?;
             if self.keep && least < LEAST {
                 hand_over_recording()?;
             }
             worst = worst.min(least);
             println!(
-                "{} on {cpus} cpus: phase {phase} is over, hogs received at least {least:.3} of their \
-                 due in {WINDOW:?}",
+                "{} on {cpus} cpus: the phase of seed {seed} is over, hogs received at least {least:.3} of \
+                 their due in {WINDOW:?}",
                 self.policy
             );
             if left.is_zero() {
