@@ -33,8 +33,8 @@
 //!   quantum: nobody uses its turn or interrupts it, since it could not make up for that.
 //! * The rest of an interrupted turn is used next on that cpu, or on one that would else idle.
 //! * A task that [stands aside](Policy::stand_aside) is picked no more than one that sleeps, but the ideal
-//!   serves it on. When it wakes it is behind by what it receives in [64 quanta](ASIDE) at most, and
-//!   does not run early.
+//!   serves it on. When it wakes it is behind by what it receives in [64 quanta](ASIDE) at most, or two,
+//!   and does not run early.
 //! * Until a task sleeps, wakes late or changes weight nothing is counted and nothing is corrected: then
 //!   the decisions are the policy's, and its bound holds.
 //!

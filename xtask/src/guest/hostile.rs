@@ -77,7 +77,8 @@ impl Args {
         delegate()?;
         let mut left = Duration::from_secs(self.seconds);
         let mut worst = f64::INFINITY;
-        for seed in self.seed.. {
+        for phase in 0.. {
+            let seed = self.seed.wrapping_add(phase);
             let length = left.min(PHASE);
             left -= length;
             let least = self
