@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::vm::{self, Check};
 
@@ -83,6 +83,10 @@ impl Args {
     fn besiege(&self, policy: &str) -> Result<()> {
         let cpus = self.cpus.unwrap_or(HOSTILE_CPUS);
         ensure!(cpus > 1 && self.minutes > 0, "--hostile wants --cpus and --minutes above 1 and 0");
+        if let Some(directory) = &self.keep {
+            fs::create_dir_all(directory)
+                .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+        }
         let keep = self.keep.as_ref().map(|directory| directory.join(format!("{policy}.gz")));
         let what = Check {
             kernel: self.kernel.as_deref(),

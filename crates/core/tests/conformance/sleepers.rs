@@ -418,27 +418,42 @@ fn who_stands_aside_is_not_asleep() {
     }
 }
 
+/// A task of `weight` beside one with which it weighs `total` stands aside for so many quanta. How many it
+/// has of so many next ones.
+fn quanta_after_aside(entry: &Entry, weight: u32, total: u32, quanta: u64, next: u64) -> u64 {
+    let (away, other) = (TaskId(0), TaskId(1));
+    let mut policy = corrected(entry, &Setup::new(1, QUANTUM_NS));
+    for (task, weight) in [(away, weight), (other, total - weight)] {
+        policy.add(task, Weight::new(weight).expect("it is in range"));
+        policy.wake(task, 0);
+    }
+    let mut now_ns = 0;
+    run_until(&mut policy, &mut now_ns, QUANTUM_NS, away);
+    policy.stand_aside(away, now_ns);
+    run_until(&mut policy, &mut now_ns, (1 + quanta) * QUANTUM_NS, away);
+    policy.wake(away, now_ns);
+    run_until(&mut policy, &mut now_ns, (1 + quanta + next) * QUANTUM_NS, away) / QUANTUM_NS
+}
+
 /// Of what somebody misses so much counts as his weight gives him in 64 quanta: a light task has a quarter of
 /// what a heavy one has that stands aside for as long, if it weighs a quarter.
 #[test]
 fn who_stands_aside_misses_by_his_weight() {
-    let (away, other) = (TaskId(0), TaskId(1));
     for entry in by_weight() {
         for weight in [4, 1] {
-            let mut policy = corrected(&entry, &Setup::new(1, QUANTUM_NS));
-            for (task, weight) in [(away, weight), (other, 10 - weight)] {
-                policy.add(task, Weight::new(weight).expect("it is in range"));
-                policy.wake(task, 0);
-            }
-            let mut now_ns = 0;
-            run_until(&mut policy, &mut now_ns, QUANTUM_NS, away);
-            policy.stand_aside(away, now_ns);
-            run_until(&mut policy, &mut now_ns, 401 * QUANTUM_NS, away);
-            policy.wake(away, now_ns);
-            let received_ns = run_until(&mut policy, &mut now_ns, 601 * QUANTUM_NS, away);
-            let (quanta, due) = (received_ns / QUANTUM_NS, (200 + 64) * u64::from(weight) / 10);
+            let quanta = quanta_after_aside(&entry, weight, 10, 400, 200);
+            let due = (200 + 64) * u64::from(weight) / 10;
             assert!(quanta.abs_diff(due) <= 3, "{}: {quanta} of 200, due {due}", entry.name);
         }
+    }
+}
+
+/// However little that is, two quanta count, as of who sleeps: in 64 quanta this one is due a third of one.
+#[test]
+fn who_stands_aside_misses_two_quanta_however_light() {
+    for entry in by_weight() {
+        let quanta = quanta_after_aside(&entry, 1, 200, 1000, 40);
+        assert!((2..=3).contains(&quanta), "{}: {quanta} of 40", entry.name);
     }
 }
 
