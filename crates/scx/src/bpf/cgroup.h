@@ -188,13 +188,10 @@ static void turns_joined(u32 id)
  */
 static __always_inline void turns_left(u32 id)
 {
-	bool sleeps = slots[id].state == TASK_BLOCKED;
-
-	if (!sleeps && !(corrects_turns() && slots[id].aside))
-		return;
-	group_part(id);
-	if (sleeps)
-		forgo_cpus(id);
+	if (slots[id].state == TASK_BLOCKED)
+		end_competing(id);
+	else if (corrects_turns() && slots[id].aside)
+		group_part(id);
 }
 
 /* Sends as many idlers as there are cpus that nobody may use, or calls some back. */
