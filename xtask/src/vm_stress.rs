@@ -84,8 +84,9 @@ impl Args {
         let cpus = self.cpus.unwrap_or(HOSTILE_CPUS);
         ensure!(cpus > 1 && self.minutes > 0, "--hostile wants --cpus and --minutes above 1 and 0");
         if let Some(directory) = &self.keep {
-            fs::create_dir_all(directory)
-                .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+            fs::create_dir_all(directory).with_context(|| {
+                format!("cannot make {}: name another directory for --keep", directory.display())
+            })?;
         }
         let keep = self.keep.as_ref().map(|directory| directory.join(format!("{policy}.gz")));
         let what = Check {
