@@ -43,8 +43,8 @@ pub(crate) struct Args {
     /// The kernel: the beginning of a version that Debian's archive has.
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
-    /// A directory for the recordings of phases in which a hostile user takes from root's hogs, one after the
-    /// other: POLICY.gz.
+    /// A directory for the recordings of phases in which a hostile user takes from root's hogs, or that fail,
+    /// one after the other: POLICY.gz.
     #[arg(long, requires = "hostile", value_name = "DIRECTORY")]
     keep: Option<PathBuf>,
 }

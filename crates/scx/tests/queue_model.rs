@@ -136,6 +136,8 @@ enum Flaw {
     SearchesEarly,
     /// Who wakes a task kicks nobody.
     WakesSilently,
+    /// A cpu whose queue is empty finds it again, since tasks have woken there, and takes both latches.
+    RefillsFromItself,
 }
 
 struct Queues {
@@ -508,7 +510,7 @@ impl Queues {
             (Some(found), _) if !state.queue(found).active => {
                 state.cpu(cpu).at = At::Adopts { queue: found, idle };
             }
-            (Some(from), Some(own)) if own != from => {
+            (Some(from), Some(own)) if own != from || self.flaw == Flaw::RefillsFromItself => {
                 state.cpu(cpu).at = At::Refills { from, idle };
             }
             // Somebody has woken there.
@@ -810,4 +812,9 @@ fn a_cpu_that_idles_after_its_last_search_is_found_out() {
 #[test]
 fn a_cpu_that_wakes_a_task_silently_is_found_out() {
     is_found_out(Flaw::WakesSilently, "nobody idles while a task waits");
+}
+
+#[test]
+fn a_cpu_that_refills_its_queue_from_itself_is_found_out() {
+    is_found_out(Flaw::RefillsFromItself, "who waits for a latch gets it");
 }

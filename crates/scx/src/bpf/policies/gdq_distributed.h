@@ -792,6 +792,7 @@ static __always_inline void leave_group(struct gdq_cpu __arena *cpu, u32 k)
 /* The latches of two queues. */
 static __always_inline void take_both(u32 a, u32 b)
 {
+	policy_assert(a != b);
 	latch_take(&QUEUE(a < b ? a : b)->latch);
 	latch_take(&QUEUE(a < b ? b : a)->latch);
 }
@@ -1111,6 +1112,9 @@ policy_fn u32 refill_own(u32 index)
 		id = find_queue(k, DONOR);
 		if (id == NIL)
 			return false;
+		/* Tasks have woken there meanwhile. */
+		if (id == old)
+			return true;
 		if (refill(index, old, id))
 			return true;
 	}
