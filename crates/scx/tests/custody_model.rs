@@ -23,8 +23,8 @@ type Id = usize;
 enum Policy {
     Blocked,
     Waiting,
-    /// Somebody has picked it.
-    Given,
+    /// This cpu has picked it.
+    Given(Cpu),
 }
 
 /// The word.
@@ -81,9 +81,9 @@ enum Leaving {
     /// Its run is to end, and it is claimed: it is charged and blocked at once, or only charged.
     Stops,
     Waits,
-    /// Its run is to end, to wait then: it is claimed; it waits by its word; it is charged.
+    /// Its run is to end, to wait then: it is claimed; it is charged.
     Ends,
-    Charges,
+    Charged,
     /// It is claimed; it is to have this word.
     Blocks,
     Writes(Word),
@@ -109,8 +109,9 @@ struct Task {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Out,
-    /// Its current task's run is over: its word says so.
+    /// Its current task's run is over; it is charged.
     Charges(Id),
+    Charged(Id),
     /// Its current task was outside the policy: it is to wake there; it has.
     Rejoins(Id),
     Rejoined(Id),
@@ -121,7 +122,7 @@ enum Phase {
     Looks(Id),
     Inserts(Id),
     Checks(Id),
-    /// That must not run here: it is claimed; it waits by its word; is claimed again; blocked; away.
+    /// That must not run here: it is claimed; charged; blocked; away.
     Refuses(Id, Leaving),
     SendsAway(Id),
     /// It found nothing; the policy knows that it idles.
@@ -169,6 +170,8 @@ enum Flaw {
     LooksEarly,
     /// `ops.enqueue` leaves a task that joins the policy in our custody, though it is marked since it reads.
     LeavesReaders,
+    /// A cpu picks while somebody who has claimed its task is about to tell the policy that its run is over.
+    PicksEarly,
 }
 
 struct Custody {
@@ -231,7 +234,7 @@ impl State {
     }
 
     fn charge(&mut self, id: Id) {
-        self.illegal |= self.tasks[id].policy != Policy::Given;
+        self.illegal |= !matches!(self.tasks[id].policy, Policy::Given(_));
         self.tasks[id].policy = Policy::Waiting;
     }
 
@@ -381,11 +384,11 @@ impl State {
                 go(self, Leaving::Looks);
             }
             Leaving::Ends => {
-                self.tasks[id].word = Word::Waiting;
-                go(self, Leaving::Charges);
-            }
-            Leaving::Charges => {
                 self.charge(id);
+                go(self, Leaving::Charged);
+            }
+            Leaving::Charged => {
+                self.tasks[id].word = Word::Waiting;
                 self.tasks[id].hand = Hand::Rests;
                 self.offer();
                 // Its cpu may wait for it.
@@ -420,7 +423,6 @@ impl State {
         let Some(id) = self.current(cpu) else { return };
         self.tasks[id].in_transit = true;
         if self.tasks[id].word == Word::Running(cpu) {
-            self.tasks[id].word = Word::Waiting;
             self.cpus[cpu].phase = Phase::Charges(id);
         } else if self.tasks[id].word == Word::Away {
             self.tasks[id].word = Word::Claimed;
@@ -432,8 +434,15 @@ impl State {
         self.cpus[cpu].task.is_some_and(|id| self.tasks[id].word == Word::Running(cpu))
     }
 
+    /// Somebody is about to take away the task that it picked last, or to put it back.
+    fn is_in_doubt(&self, cpu: Cpu) -> bool {
+        self.cpus[cpu].task.is_some_and(|id| self.tasks[id].word == Word::Claimed)
+    }
+
     fn pick(&mut self, cpu: Cpu, id: Id) {
-        self.tasks[id].policy = Policy::Given;
+        // A cpu has one task at a time.
+        self.illegal |= self.tasks.iter().any(|task| task.policy == Policy::Given(cpu));
+        self.tasks[id].policy = Policy::Given(cpu);
         self.cpus[cpu].phase = Phase::Says(id);
         self.cpus[cpu].idle = false;
     }
@@ -445,6 +454,10 @@ impl State {
             Phase::Out => {}
             Phase::Charges(id) => {
                 self.charge(id);
+                go(self, Phase::Charged(id));
+            }
+            Phase::Charged(id) => {
+                self.tasks[id].word = Word::Waiting;
                 go(self, Phase::Picks);
             }
             Phase::Rejoins(id) => {
@@ -507,19 +520,12 @@ impl State {
     fn refuse(&mut self, cpu: Cpu, id: Id, how: Leaving, flaw: Flaw) {
         let next = match how {
             Leaving::Ends => {
-                self.tasks[id].word = Word::Waiting;
-                Phase::Refuses(id, Leaving::Charges)
-            }
-            Leaving::Charges => {
                 self.charge(id);
-                self.offer();
-                Phase::Refuses(id, Leaving::Looks)
-            }
-            Leaving::Looks if self.tasks[id].word == Word::Waiting => {
-                self.claim(id, flaw);
                 Phase::Refuses(id, Leaving::Blocks)
             }
-            Leaving::Looks | Leaving::Stops | Leaving::Waits => Phase::Flushes,
+            Leaving::Looks | Leaving::Stops | Leaving::Waits | Leaving::Charged => {
+                unreachable!("it is refused in one go")
+            }
             Leaving::Blocks => {
                 let is_out = self.block(id, flaw);
                 Phase::Refuses(id, Leaving::Writes(if is_out { Word::Away } else { Word::Waiting }))
@@ -643,6 +649,7 @@ impl State {
                 push(Step::Schedule(cpu));
             }
             Phase::Out => {}
+            Phase::Picks if self.is_in_doubt(cpu) && flaw != Flaw::PicksEarly => {}
             Phase::Switches if current.is_some() => {
                 push(Step::MakeRoom(cpu, false));
                 if self.changes > 0 {
@@ -760,7 +767,7 @@ impl Model for Custody {
                     Word::Waiting => task.policy == Policy::Waiting && task.place != Place::Asleep,
                     Word::Running(_) => {
                         let is_lost = matches!(task.place, Place::Asleep | Place::Custody);
-                        task.policy == Policy::Given && !is_lost
+                        matches!(task.policy, Policy::Given(_)) && !is_lost
                     }
                     Word::Away => {
                         task.policy == Policy::Blocked
@@ -835,4 +842,9 @@ fn an_enqueue_that_looks_too_early_is_found_out() {
 #[test]
 fn a_reader_that_nobody_inserts_is_found_out() {
     is_found_out(Flaw::LeavesReaders, "word, policy and kernel agree in the end");
+}
+
+#[test]
+fn a_cpu_that_picks_while_its_task_is_claimed_is_found_out() {
+    is_found_out(Flaw::PicksEarly, "the policy's contract is kept");
 }

@@ -213,7 +213,7 @@ static __always_inline bool is_awaited(u32 cpu, u64 now)
 	u32 id = DESK(cpu)->cpu.task;
 	struct slot __arena *slot = &slots[id];
 
-	if (id == NIL || look_custody(id) != running_on(cpu))
+	if (id == NIL || await_custody(id) != running_on(cpu))
 		return false;
 	if (now - slot->since_ns < LOST_NS)
 		return true;
@@ -263,12 +263,12 @@ static __always_inline void redirect(struct task_struct *p, u32 id, u32 cpu, u64
 	if (!word_replace(&slot->custody, running_on(cpu), CLAIMED))
 		return;
 	slot->owed_ns -= slot->run_ns;
-	word_put(&slot->custody, TASK_WAITING);
 	policy_charge(id, slot->run_ns);
-	/* If somebody else claims it now, it waits. */
-	policy_offer();
-	if (!take_out(slot, id, CLAIMED))
+	/* Whoever has picked it since waits for the word. */
+	if (policy_block(id)) {
+		word_exchange(&slot->custody, TASK_WAITING);
 		return;
+	}
 	STATS(cpu)->confined++;
 	send_away(p, id);
 }

@@ -70,6 +70,28 @@ static __always_inline void join(struct slot __arena *slot, u32 id, u64 now)
 	word_exchange(&slot->custody, TASK_WAITING);
 }
 
+/*
+ * The word of the task that a cpu picked last, which is not CLAIMED: who has claimed it may not have told the
+ * policy yet that its run is over, and a cpu has one at a time there.
+ */
+global_fn u32 await_custody(u32 id)
+{
+	u32 round, spin, custody = look_custody(id);
+
+	if (custody != CLAIMED)
+		return custody;
+	bpf_for(round, 0, LOCK_ROUNDS) {
+		bpf_for(spin, 0, LOCK_SPINS) {
+			custody = look_custody(id);
+			if (custody != CLAIMED)
+				return custody;
+			relax();
+		}
+	}
+	policy_assert(false);
+	return custody;
+}
+
 /* --- quanta outside the policy ------------------------------------------------------------------ */
 
 /*
@@ -123,9 +145,9 @@ static __always_inline void end_run(struct slot __arena *slot, u32 id, bool cut_
 
 	slot->used_ns = 0;
 	slot->since_ns = now;
-	word_put(&slot->custody, TASK_WAITING);
-	/* A barrier: from here on others may pick it. */
+	/* Who picks it from here on waits for the word. Its cpu must not pick while the policy has it there. */
 	policy_charge(id, charged_ns);
+	word_put(&slot->custody, TASK_WAITING);
 }
 
 /*
