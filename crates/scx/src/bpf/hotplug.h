@@ -66,7 +66,6 @@ static __always_inline s32 hotplug_init(void)
 static __always_inline void leave_running(struct slot __arena *slot, u32 id, struct task_struct *p)
 {
 	shared->cpu[slot->cpu].task = NIL;
-	shared->running--;
 	shared->runs_paid -= slot->runs_paid;
 	slot->runs_paid = false;
 	if (id == CROWD) {

@@ -165,8 +165,6 @@ struct shared {
 	u64 recorded;
 	/* The time of the event being handled. */
 	u64 now_ns;
-	/* Tasks in the policy. */
-	u64 waiting, running;
 	/* Tasks of which the policy is to be told something, and whether it is to be told of all. */
 	u32 news, news_of_all;
 	/* It is to be told of cpus. */

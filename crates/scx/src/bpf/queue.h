@@ -60,7 +60,6 @@ static void age_append(struct slot __arena *slot, u32 id)
 	else
 		slots[shared->newest].newer = id;
 	shared->newest = id;
-	shared->waiting++;
 }
 
 static void age_remove(struct slot __arena *slot)
@@ -77,7 +76,6 @@ static void age_remove(struct slot __arena *slot)
 		shared->newest = slot->older;
 	else
 		slots[slot->newer].older = slot->older;
-	shared->waiting--;
 }
 
 static void note_wait(struct slot __arena *slot)
@@ -186,7 +184,6 @@ global_fn u32 end_quantum(u32 id, u32 why)
 	u64 charged_ns, used_ns;
 
 	shared->cpu[slot->cpu].task = NIL;
-	shared->running--;
 	slot->state = TASK_WAITING;
 	if (slot->runs_paid) {
 		end_paid(slot, id, cut_short);
@@ -227,7 +224,6 @@ static __always_inline void start(struct slot __arena *slot, u32 id, u32 cpu)
 	slot->since_ns = shared->now_ns;
 	slot->cpu = cpu;
 	shared->cpu[cpu].task = id;
-	shared->running++;
 	if (id != CROWD)
 		return;
 	slot->exec_ns = shared->now_ns;
@@ -643,7 +639,7 @@ static __always_inline u32 rouse(u32 home)
 {
 	u32 cpu = smt ? shared->left_for[home & (MAX_CPUS - 1)] - 1 : NIL;
 
-	if (cpu == NIL && shared->waiting)
+	if (cpu == NIL && shared->oldest != NIL)
 		cpu = is_idle(home) ? take_seat_of_waiter(home) : find_idle(home, 0);
 	if (cpu == NIL || (BOUND->competing && !bound_waits_for(cpu)))
 		return NIL;

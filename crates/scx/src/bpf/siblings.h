@@ -79,8 +79,10 @@ static __always_inline bool leaves_core(u32 cpu, const struct slot __arena *slot
 
 	if (slot->state != TASK_WAITING || slot->bound.mask || slot->confined || slot->blocked_on)
 		return false;
-	if (shared->waiting != 1 || shared->cpu[cpu & (MAX_CPUS - 1)].away || shared->idlers ||
-	    !shares_core(cpu))
+	/* One waits, and nobody else. */
+	if (shared->oldest == NIL || shared->oldest != shared->newest)
+		return false;
+	if (shared->cpu[cpu & (MAX_CPUS - 1)].away || shared->idlers || !shares_core(cpu))
 		return false;
 	other = find_idle_core(cpu);
 	if (other == NIL || shared->cpu[other & (MAX_CPUS - 1)].task != NIL)
