@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,7 +85,8 @@ impl Args {
             left -= length;
             let least = self.phase(length, cpus, &mut Random::new(seed));
             let is_right = matches!(least, Ok(least) if least.is_none_or(|least| least >= LEAST));
-            if self.keep && !is_right {
+            // A scheduler that has not loaded has recorded nothing.
+            if self.keep && !is_right && Path::new(RECORDING).exists() {
                 hand_over_recording()?;
             }
             let least =
