@@ -83,6 +83,8 @@ impl Args {
             let seed = self.seed.wrapping_add(phase);
             let length = left.min(PHASE);
             left -= length;
+            // That of the phase before, if there was one.
+            let _ = fs::remove_file(RECORDING);
             let least = self.phase(length, cpus, &mut Random::new(seed));
             let is_right = matches!(least, Ok(least) if least.is_none_or(|least| least >= LEAST));
             // A scheduler that has not loaded has recorded nothing.
