@@ -24,8 +24,9 @@
  *   cpu 1  quiescent(a): claims it, block says "picked", a is WAITING again ...  takes a from cpu 0
  *
  * Cpu 0 then has a task on its way that does not come: it is kicked, finds that the word says otherwise, and
- * decides again; but not while it is CLAIMED, since the policy may have the task there still. What it inserted the kernel ignores, or, if a has woken since, takes: then a runs there as
- * somebody else's, until whoever has it in hand sends it where it belongs.
+ * decides again; but not while it is CLAIMED, since the policy may have the task there still. What it
+ * inserted the kernel ignores, or, if a has woken since, takes: then a runs there as somebody else's, until
+ * whoever has it in hand sends it where it belongs.
  *
  * A task in transit (dispatch.h) is picked as any other, but not inserted. Neither ops.enqueue nor the picker
  * misses the other: ops.enqueue takes the mark of transit away before it looks at the word, and the picker
