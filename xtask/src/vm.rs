@@ -19,8 +19,7 @@ mod image;
 mod machine;
 mod sources;
 
-pub(crate) use archive::{debian, newest, releases as kernel_releases};
-pub(crate) use image::Debian;
+pub(crate) use archive::{Debian, debian, newest, releases as kernel_releases};
 pub(crate) use machine::LARGE_OUTPUT;
 use machine::{Machine, Outcome};
 

@@ -100,6 +100,17 @@ impl Guardian {
     }
 }
 
+/// Moves all processes of `cgroup` to where prorata was, two levels up, and removes it.
+pub(crate) fn dissolve(cgroup: &Path) {
+    let home = cgroup.ancestors().nth(2).map(|home| home.join("cgroup.procs"));
+    let procs = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
+    for (pid, home) in procs.lines().zip(std::iter::repeat(home).flatten()) {
+        let _ = fs::write(home, pid);
+    }
+    // An error: the task made cgroups of its own below it. They stay, thawed.
+    let _ = fs::remove_dir(cgroup);
+}
+
 /// What the guardian knows.
 #[derive(Debug, Default)]
 struct Watch {
@@ -242,7 +253,7 @@ impl Watch {
     /// Moves what runs in the cgroups one level up and removes them.
     fn dissolve_cgroups(&self) {
         for cgroup in &self.cgroups {
-            crate::backends::cgroup::dissolve(cgroup);
+            dissolve(cgroup);
         }
         if let Some(parent) = self.cgroups.first().and_then(|cgroup| cgroup.parent()) {
             let _ = fs::remove_dir(parent);

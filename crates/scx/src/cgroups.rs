@@ -53,7 +53,7 @@ impl Query {
             text.parse().with_context(|| format!("'{key}' takes a number, not '{text}'"))
         };
         let interval = match arguments.get("interval_s") {
-            Some(text) => crate::options::parse_seconds(text).map_err(anyhow::Error::msg)?,
+            Some(text) => crate::durations::parse_seconds(text).map_err(anyhow::Error::msg)?,
             None => Duration::ZERO,
         };
         let path = arguments.get("path").map_or("/", String::as_str);

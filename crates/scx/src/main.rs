@@ -19,9 +19,11 @@ mod budget;
 mod cgroups;
 mod cpus;
 mod due;
+mod durations;
 mod host;
 mod kernel;
 mod libbpf;
+mod loaded;
 mod options;
 mod paths;
 mod policies;
@@ -29,14 +31,15 @@ mod real_time;
 mod record;
 mod shared;
 mod socket;
+mod spec;
 mod stats;
 mod watch;
 mod weight;
 
 use cgroups::Query;
 use host::Machine;
+use loaded::{Heritage, Loaded};
 use options::{Command, Options};
-use policies::{Heritage, Loaded};
 use record::Recorder;
 use socket::Socket;
 use stats::{Answer, Request, Statistics};
@@ -79,7 +82,7 @@ fn run(options: &Options) -> Result<()> {
         !options.cgroups.is_asked() || options.stats.is_some(),
         "--cgroups says what --stats and --monitor tell: give one of them, as in --monitor 1 --cgroups"
     );
-    options.policy.check(options)?;
+    options.check()?;
     kernel::check()?;
     if let Some(interval) = options.stats {
         let (query, as_json) = (options.cgroups.clone(), options.json);

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::{Result, ensure};
 use clap::builder::RangedU64ValueParser;
 
 use crate::bpf_intf::limits_CROWD;
 use crate::cgroups::Query;
-use crate::policies;
+use crate::durations::{parse_duration, parse_seconds};
+use crate::spec::{self, Spec};
 use crate::weight::Weights;
 
 const SHORTEST: Duration = Duration::from_micros(100);
@@ -27,8 +29,8 @@ pub(crate) struct Options {
 
     /// The policy, with its options if it has any: gr3, vtrr, wfq, dfs-fa, gdq:t=1,delta=4, or
     /// gdq-distributed, whose cpus seldom meet at a lock (with --groups off).
-    #[arg(long, default_value = "gr3", value_parser = policies::parse)]
-    pub(crate) policy: policies::Spec,
+    #[arg(long, default_value = "gr3", value_parser = spec::parse)]
+    pub(crate) policy: Spec,
 
     /// Length of a quantum. What a task runs too long it makes up for later.
     #[arg(long, default_value = "5ms", value_parser = parse_quantum)]
@@ -99,6 +101,28 @@ pub(crate) enum Groups {
     Off,
 }
 
+impl Options {
+    /// Refuses what a policy whose queues have locks of their own cannot do yet.
+    ///
+    /// # Errors
+    /// What to type instead.
+    pub(crate) fn check(&self) -> Result<()> {
+        let name = self.policy.name;
+        if !self.policy.is_apart() {
+            return Ok(());
+        }
+        ensure!(
+            self.groups == Groups::Off,
+            "{name} does not know cgroups yet: add --groups off, or use --policy gdq"
+        );
+        ensure!(
+            !self.cgroups.is_asked(),
+            "{name} does not know cgroups yet: leave --cgroups away, or use --policy gdq"
+        );
+        Ok(())
+    }
+}
+
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Set or get weights, while the scheduler runs.
@@ -110,29 +134,6 @@ pub(crate) enum Command {
 
 fn parse_max_tasks() -> RangedU64ValueParser<u32> {
     RangedU64ValueParser::new().range(1..=u64::from(limits_CROWD))
-}
-
-pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
-    let wrong = || format!("'{text}' is no number of seconds from 0.01 to 86400");
-    seconds.map(Duration::from_secs_f64).ok_or_else(wrong)
-}
-
-/// `5ms`, `200us`, `1s`.
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is no length of time: write it as 5ms, 200us or 1s");
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    let unit_ns: u64 = match unit {
-        "ns" => 1,
-        "us" | "µs" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        _ => return Err(wrong()),
-    };
-    let ns = number.checked_mul(unit_ns).ok_or_else(wrong)?;
-    Ok(Duration::from_nanos(ns))
 }
 
 fn parse_quantum(text: &str) -> Result<Duration, String> {

@@ -62,8 +62,8 @@ use crate::bpf_intf::{
     event_kind_EVENT_WEIGHT, limits_MAX_CPUS, step, step_latch_LATCH_GROUP, step_latch_LATCH_KIND,
     step_latch_LATCH_NONE, step_latch_LATCH_QUEUE,
 };
-use crate::policies::Spec;
 use crate::shared::Memory;
+use crate::spec::Spec;
 
 /// In place of a cpu.
 const NO_CPU: u16 = u16::MAX;

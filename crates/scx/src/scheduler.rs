@@ -19,7 +19,7 @@ use crate::cpus;
 use crate::kernel;
 use crate::libbpf;
 use crate::options::{Groups, Locality, Options};
-use crate::policies::{Heritage, Loaded};
+use crate::loaded::{Heritage, Loaded};
 use crate::real_time::RealTime;
 use crate::shared::{Addresses, Memory};
 

@@ -10,7 +10,7 @@ use scx_stats_derive::{Stats, stat_doc};
 use serde::{Deserialize, Serialize};
 
 use crate::cgroups::{Query, Report};
-use crate::policies::Loaded;
+use crate::loaded::Loaded;
 use crate::shared::Memory;
 use crate::watch::{self, Watch};
 

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::bpf_intf::weight_call;
 use crate::host::Machine;
-use crate::policies::{KEEP, Loaded};
+use crate::loaded::{KEEP, Loaded};
 use crate::socket::Socket;
 
 const SOCKET: &str = "/run/scx_prorata.sock";

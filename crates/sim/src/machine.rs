@@ -4,6 +4,9 @@ use prorata::{CpuId, Nanos, Setup};
 
 use crate::random::Random;
 
+/// No length of time is above this (about 2.3 years): sums of a few never overflow.
+pub const LONGEST_NS: Nanos = 1 << 56;
+
 /// When quanta begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quanta {
@@ -83,15 +86,14 @@ impl Machine {
         if !(1..=Setup::MAX_CPUS).contains(&self.cpus) {
             return Err(format!("{} cpus: give 1 to {}", self.cpus, Setup::MAX_CPUS));
         }
-        let longest = crate::workload::LONGEST_NS;
         let lengths = [
             ("quantum", self.quantum_ns),
             ("tick", self.tick_ns),
             ("switch_cost", self.switch_cost_ns),
             ("migration_cost", self.migration_cost_ns),
         ];
-        if let Some((key, length)) = lengths.iter().find(|(_, length)| *length > longest) {
-            return Err(format!("{key} is {length} ns: give at most {longest} ns"));
+        if let Some((key, length)) = lengths.iter().find(|(_, length)| *length > LONGEST_NS) {
+            return Err(format!("{key} is {length} ns: give at most {LONGEST_NS} ns"));
         }
         if self.tick_ns == 0 {
             return Err("a tick takes time: make it at least 1ns".into());

@@ -2,11 +2,12 @@
 
 use prorata::hierarchy::NodeId;
 use prorata::ideal::{Extremes, ServiceError};
-use prorata::{Nanos, TaskId};
+use prorata::{Nanos, Policy, TaskId};
 use serde::Serialize;
 
-use crate::engine::{Counts, Detailed, Responses, Share, Shares, Task, Totals, Waits, Yardstick};
+use crate::engine::{Counts, Engine, Evidence, Responses, Share, SimulationError, Totals, Waits};
 use crate::histogram::Histogram;
+use crate::observer::Observer;
 use crate::workload::{Arrivals, Cgroup, Workload};
 
 /// The outcome of one simulation. Times in nanoseconds, errors in quanta, shares in cpus.
@@ -286,20 +287,25 @@ impl Percentiles {
     }
 }
 
-/// What an [`Outcome`] is made of.
-pub(crate) struct Evidence<'e, 'w> {
-    pub(crate) workload: &'e Workload,
-    pub(crate) duration_ns: Nanos,
-    pub(crate) totals: Totals,
-    pub(crate) tasks: &'e [Task],
-    pub(crate) yardstick: &'e mut Yardstick<'w>,
-    /// Of the tree, if there are cgroups.
-    pub(crate) shares: Option<Shares<'e>>,
-    pub(crate) latencies: &'e Detailed<Waits>,
+impl<P: Policy, O: Observer> Engine<'_, P, O> {
+    /// Simulates up to the end and says what came of it.
+    ///
+    /// # Errors
+    /// When a program goes on for ever without taking time.
+    pub fn run(mut self) -> Result<(Outcome, O), SimulationError> {
+        self.simulate()?;
+        Ok(self.outcome())
+    }
+
+    /// What came of it, and the observer.
+    #[must_use]
+    pub fn outcome(mut self) -> (Outcome, O) {
+        (self.evidence().outcome(), self.into_observer())
+    }
 }
 
 impl Evidence<'_, '_> {
-    pub(crate) fn outcome(mut self) -> Outcome {
+    fn outcome(mut self) -> Outcome {
         let workload = self.workload;
         let mut tasks = Vec::with_capacity(self.tasks.len());
         let mut groups = Vec::with_capacity(workload.groups.len());

@@ -18,7 +18,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::image::Debian;
 use super::sources::Mirror;
 use super::{NoSuchKernel, cache_dir};
 use crate::shell;
@@ -144,6 +143,14 @@ pub(crate) fn emulator() -> Result<Emulator> {
         fs::rename(&partial, &emulator.root)?;
     }
     Ok(emulator)
+}
+
+/// A Debian to take along.
+#[derive(Clone)]
+pub(crate) struct Debian {
+    pub(crate) root: PathBuf,
+    /// It is booted, with systemd; else it is `/debian`.
+    pub(crate) boots: bool,
 }
 
 /// A Debian of `packages` and all that they depend on, unpacked and not configured. It `boots` if they

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::archive::{self, Kernel};
+use super::archive::{self, Debian, Kernel};
 use crate::shell;
 
 const DIRECTORY: u32 = 0o040_755;
@@ -53,14 +53,6 @@ poweroff -f
 
 /// The same for a Debian with systemd.
 const INIT_OF_SYSTEMD: &str = include_str!("init-systemd.sh");
-
-/// A Debian to take along.
-#[derive(Clone)]
-pub(crate) struct Debian {
-    pub(crate) root: PathBuf,
-    /// It is booted, with systemd; else it is `/debian`.
-    pub(crate) boots: bool,
-}
 
 /// The archive as a file that QEMU takes as `-initrd`.
 pub(crate) fn write(

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::archive::{Emulator, Kernel};
+use super::archive::{Debian, Emulator, Kernel};
 use super::cache_dir;
-use super::image::{self, Debian, EXIT_MARK};
+use super::image::{self, EXIT_MARK};
 
 const MEMORY_MIB: u32 = 1024;
 /// With a Debian in memory, archived and unpacked.

@@ -18,7 +18,7 @@ use prorata::{CpuId, Nanos, TaskId};
 use crate::Error;
 use crate::backend::{Activity, Backend, Wakeup};
 use crate::backends::Ending;
-use crate::guardian::Guardian;
+use crate::guardian::{Guardian, dissolve};
 use crate::launch;
 use crate::machine::Machine;
 use crate::proc::{RawPid, SchedStat, Stat, read_pids};
@@ -65,17 +65,6 @@ pub(crate) fn prepare(probe: Pid) -> Result<PathBuf, String> {
     .try_for_each(|(file, text)| fs::write(&file, text).map_err(|error| cannot(&file, &error)));
     tried.inspect_err(|_| drop(fs::remove_dir(&run)))?;
     Ok(run)
-}
-
-/// Moves all processes of `cgroup` to where prorata was, two levels up, and removes it.
-pub(crate) fn dissolve(cgroup: &Path) {
-    let home = cgroup.ancestors().nth(2).map(|home| home.join("cgroup.procs"));
-    let procs = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
-    for (pid, home) in procs.lines().zip(std::iter::repeat(home).flatten()) {
-        let _ = fs::write(home, pid);
-    }
-    // An error: the task made cgroups of its own below it. They stay, thawed.
-    let _ = fs::remove_dir(cgroup);
 }
 
 #[derive(Debug)]

@@ -12,7 +12,6 @@ use crate::calendar::{Calendar, Entries};
 use crate::histogram::Histogram;
 use crate::machine::{IdleLook, Machine, Quanta};
 use crate::observer::{End, Observer, Run};
-use crate::outcome::{Evidence, Outcome};
 use crate::random::Random;
 use crate::workload::{Group, Workload};
 
@@ -177,6 +176,18 @@ pub struct Engine<'w, P, O> {
     next_sample_ns: Nanos,
 }
 
+/// What an outcome is made of.
+pub(crate) struct Evidence<'e, 'w> {
+    pub(crate) workload: &'e Workload,
+    pub(crate) duration_ns: Nanos,
+    pub(crate) totals: Totals,
+    pub(crate) tasks: &'e [Task],
+    pub(crate) yardstick: &'e mut Yardstick<'w>,
+    /// Of the tree, if there are cgroups.
+    pub(crate) shares: Option<Shares<'e>>,
+    pub(crate) latencies: &'e Detailed<Waits>,
+}
+
 /// Lengths of time of a group, as histograms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Latencies {
@@ -269,15 +280,6 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         }
     }
 
-    /// Simulates up to the end and says what came of it.
-    ///
-    /// # Errors
-    /// When a program goes on for ever without taking time.
-    pub fn run(mut self) -> Result<(Outcome, O), SimulationError> {
-        self.simulate()?;
-        Ok(self.outcome())
-    }
-
     /// Simulates up to the end.
     ///
     /// # Errors
@@ -363,10 +365,9 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
         self.totals
     }
 
-    /// What came of it, and the observer.
-    #[must_use]
-    pub fn outcome(mut self) -> (Outcome, O) {
-        let evidence = Evidence {
+    /// What an outcome is made of.
+    pub(crate) fn evidence(&mut self) -> Evidence<'_, 'w> {
+        Evidence {
             workload: self.workload,
             duration_ns: self.now_ns,
             totals: self.totals,
@@ -374,8 +375,11 @@ impl<'w, P: Policy, O: Observer> Engine<'w, P, O> {
             yardstick: &mut self.errors,
             shares: self.policy.finish(self.now_ns),
             latencies: &self.latencies,
-        };
-        (evidence.outcome(), self.observer)
+        }
+    }
+
+    pub(crate) fn into_observer(self) -> O {
+        self.observer
     }
 
     /// The cpus whose time to look has come do so, unless they have found something to run.

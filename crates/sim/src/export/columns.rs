@@ -1,8 +1,5 @@
 //! Tables in columns, as CSV and Parquet hold them, and the one with a row a task.
 
-use std::io::{self, Write};
-
-use super::{csv, parquet};
 use crate::outcome::{Outcome, Percentiles, ResponseTimes, TaskOutcome};
 use crate::workload::Arrivals;
 
@@ -42,22 +39,6 @@ pub struct Column<'t> {
 }
 
 impl<'t> Columns<'t> {
-    /// Writes it as CSV, with a line of names. What is not known is empty.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
-    pub fn write_csv(&self, out: impl Write) -> io::Result<()> {
-        csv::write(self, out)
-    }
-
-    /// Writes it as Parquet. What is not known is null.
-    ///
-    /// # Errors
-    /// When `out` cannot be written, or there is no row.
-    pub fn write_parquet(&self, out: impl Write + Send) -> io::Result<()> {
-        parquet::write(self, out)
-    }
-
     pub(crate) fn new(row: &'static str, rows: usize) -> Columns<'t> {
         Columns { row, rows, columns: Vec::new() }
     }

@@ -13,13 +13,19 @@ pub fn write_csv(outcome: &Outcome, out: impl Write) -> io::Result<()> {
     tasks(outcome).write_csv(out)
 }
 
-pub(super) fn write(table: &Columns<'_>, out: impl Write) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(table.columns.iter().map(|column| &column.name))?;
-    for row in 0..table.rows {
-        writer.write_record(table.columns.iter().map(|column| text((column.cell)(row))))?;
+impl Columns<'_> {
+    /// Writes it as CSV, with a line of names. What is not known is empty.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn write_csv(&self, out: impl Write) -> io::Result<()> {
+        let mut writer = csv::Writer::from_writer(out);
+        writer.write_record(self.columns.iter().map(|column| &column.name))?;
+        for row in 0..self.rows {
+            writer.write_record(self.columns.iter().map(|column| text((column.cell)(row))))?;
+        }
+        writer.flush()
     }
-    writer.flush()
 }
 
 fn text(cell: Cell<'_>) -> String {

@@ -13,6 +13,12 @@ pub fn write_parquet(outcome: &Outcome, out: impl Write + Send) -> io::Result<()
     tasks(outcome).write_parquet(out)
 }
 
-pub(super) fn write(_table: &Columns<'_>, _out: impl Write + Send) -> io::Result<()> {
-    Err(io::Error::new(ErrorKind::Unsupported, "built without the feature 'parquet'"))
+impl Columns<'_> {
+    /// Refuses, since the feature `parquet` is off.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn write_parquet(&self, _out: impl Write + Send) -> io::Result<()> {
+        Err(io::Error::new(ErrorKind::Unsupported, "built without the feature 'parquet'"))
+    }
 }

@@ -22,14 +22,20 @@ pub fn write_parquet(outcome: &Outcome, out: impl Write + Send) -> io::Result<()
     tasks(outcome).write_parquet(out)
 }
 
-pub(super) fn write(table: &Columns<'_>, out: impl Write + Send) -> io::Result<()> {
-    write_table(table, out).map_err(|error| match error {
-        ParquetError::External(source) => match source.downcast::<io::Error>() {
-            Ok(io) => *io,
-            Err(other) => io::Error::other(other),
-        },
-        other => io::Error::other(other),
-    })
+impl Columns<'_> {
+    /// Writes it as Parquet. What is not known is null.
+    ///
+    /// # Errors
+    /// When `out` cannot be written, or there is no row.
+    pub fn write_parquet(&self, out: impl Write + Send) -> io::Result<()> {
+        write_table(self, out).map_err(|error| match error {
+            ParquetError::External(source) => match source.downcast::<io::Error>() {
+                Ok(io) => *io,
+                Err(other) => io::Error::other(other),
+            },
+            other => io::Error::other(other),
+        })
+    }
 }
 
 fn write_table(table: &Columns<'_>, out: impl Write + Send) -> Result<(), ParquetError> {

@@ -6,8 +6,8 @@ use prorata::Weight;
 use prorata::hierarchy::NodeId;
 
 use super::WorkloadError;
+use super::numbers::{Whole, weight_of};
 use super::resources::check_name;
-use super::toml::Whole;
 
 /// The tree of a workload; without cgroups, all tasks compete with each other.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -170,7 +170,7 @@ pub(super) fn cgroups(tables: &[CgroupTable]) -> Result<(Cgroups, CgroupNames), 
         let at = |key: &str| format!("cgroup[{index}].{key}");
         let parent = names.find(table.parent.as_deref().unwrap_or(Cgroups::ROOT));
         let parent = parent.map_err(|message| WorkloadError::new(at("parent"), message))?;
-        let weight = super::toml::weight_of(table.weight.0, &at("weight"))?;
+        let weight = weight_of(table.weight.0, &at("weight"))?;
         let name = table.name.clone().unwrap_or_default();
         cgroups.nodes.push(Cgroup { name, weight, parent });
     }

@@ -3,6 +3,7 @@
 use prorata::hierarchy::NodeId;
 use prorata::{Nanos, Setup, TaskId, Weight};
 
+pub use crate::machine::LONGEST_NS;
 use crate::machine::Machine;
 use crate::random::Random;
 
@@ -11,6 +12,7 @@ mod duration;
 mod formats;
 mod json;
 mod nice;
+mod numbers;
 mod recording;
 mod resources;
 mod rt_app;
@@ -49,9 +51,7 @@ impl std::fmt::Display for WorkloadError {
 
 impl std::error::Error for WorkloadError {}
 
-/// No length of time is above this (about 2.3 years): sums of a few never overflow.
-pub const LONGEST_NS: Nanos = 1 << 56;
-/// The same in whole hours, for people.
+/// [`LONGEST_NS`] in whole hours, for people.
 const LONGEST_H: Nanos = LONGEST_NS / 3_600_000_000_000;
 /// Most tasks of a workload.
 pub const MAX_TASKS: u64 = 1 << 24;
