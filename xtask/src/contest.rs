@@ -29,26 +29,27 @@ pub(crate) struct Contest {
 }
 
 impl Contest {
-    /// Of all schedulers, or of those that are `wanted`: policies, `eevdf`, `empty`, `scx_flash`, `scx_lavd`.
+    /// Of all schedulers, or of those that are `wanted`: policies, also with options, `eevdf`, `empty`,
+    /// `scx_flash`, `scx_lavd`.
     pub(crate) fn new(wanted: Option<&[String]>) -> Result<Contest> {
+        let known = everybody()?;
         for name in wanted.into_iter().flatten() {
-            let known =
-                [policies()?, OTHERS.iter().chain(PEERS).map(ToString::to_string).collect()]
-                    .concat();
             ensure!(
-                known.contains(name),
+                known.iter().any(|known| known == policy_of(name)),
                 "no scheduler is called '{name}'; there are {}",
                 known.join(", ")
             );
         }
-        let takes_part = |name: &str| wanted.is_none_or(|wanted| wanted.iter().any(|w| w == name));
+        let mut names = wanted.map_or(known, <[String]>::to_vec);
+        let takes_part = |name: &str| names.iter().any(|taking| taking == name);
         let mut programs = Vec::new();
         if takes_part("empty") {
             programs.push(empty_scheduler()?);
         }
         programs.extend(PEERS.iter().copied().filter(|peer| takes_part(peer)).filter_map(peer));
-        let mut schedulers = schedulers(&programs)?;
-        schedulers.retain(|(name, _)| takes_part(name));
+        names.retain(|name| !PEERS.contains(&name.as_str()) || is_among(name, &programs));
+        let schedulers =
+            names.into_iter().map(|name| (name.clone(), command_line(&name))).collect();
         Ok(Contest { programs, schedulers, rows: Vec::new() })
     }
 
@@ -106,20 +107,26 @@ pub(crate) fn policies() -> Result<Vec<String>> {
     Ok(policies)
 }
 
-/// The schedulers' names and command lines.
-fn schedulers(programs: &[PathBuf]) -> Result<Vec<(String, String)>> {
-    let ours = policies()?.into_iter().map(|name| {
-        let command_line = ours::command_line(&name);
-        (name, command_line)
-    });
-    let mut all: Vec<(String, String)> = ours.collect();
-    all.push(("eevdf".into(), "eevdf".into()));
-    if is_among("scx_empty", programs) {
-        all.push(("empty".into(), "scx_empty".into()));
+/// All that can take part.
+fn everybody() -> Result<Vec<String>> {
+    let others = OTHERS.iter().chain(PEERS).map(ToString::to_string);
+    Ok(policies()?.into_iter().chain(others).collect())
+}
+
+/// The policy of `gr3:sleepers=corrected`; of others the name itself.
+fn policy_of(name: &str) -> &str {
+    match name.split_once(':') {
+        Some((policy, _)) if !OTHERS.contains(&policy) && !PEERS.contains(&policy) => policy,
+        _ => name,
     }
-    let peers = PEERS.iter().filter(|peer| is_among(peer, programs));
-    all.extend(peers.map(|&peer| (peer.into(), peer.into())));
-    Ok(all)
+}
+
+fn command_line(name: &str) -> String {
+    match name {
+        "empty" => "scx_empty".into(),
+        name if OTHERS.contains(&name) || PEERS.contains(&name) => name.into(),
+        policy => ours::command_line(policy),
+    }
 }
 
 fn is_among(peer: &str, programs: &[PathBuf]) -> bool {
@@ -156,4 +163,17 @@ fn install_peer(name: &str, root: &Path) -> Result<()> {
     install.args(["install", "--quiet", "--locked", "--version", PEER_VERSION, name, "--root"]);
     install.arg(root).env("BPF_CLANG", "clang-19");
     shell::run(&mut install)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_may_have_options() {
+        assert_eq!(policy_of("gr3:sleepers=corrected"), "gr3");
+        assert_eq!(policy_of("eevdf:sleepers=corrected"), "eevdf:sleepers=corrected");
+        assert_eq!(command_line("gdq:t=2"), "scx_prorata --policy gdq:t=2");
+        assert_eq!(["eevdf", "empty"].map(command_line), ["eevdf", "scx_empty"]);
+    }
 }

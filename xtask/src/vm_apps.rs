@@ -21,7 +21,8 @@ pub(crate) struct Args {
     /// Virtual seconds for which a server is asked.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// Only these schedulers: policies, `eevdf`, `empty`, `scx_flash`, `scx_lavd`.
+    /// Only these schedulers: policies (also `gr3:sleepers=corrected`), `eevdf`, `empty`, `scx_flash`,
+    /// `scx_lavd`.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     schedulers: Option<Vec<String>>,
     /// Write the table there, and the figures beside it as JSON.

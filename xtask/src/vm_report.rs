@@ -37,7 +37,8 @@ pub(crate) struct Args {
     /// A kernel by the beginning of its version.
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
-    /// Only these schedulers: policies, `eevdf`, `empty`, `scx_flash`, `scx_lavd`.
+    /// Only these schedulers: policies (also `gr3:sleepers=corrected`), `eevdf`, `empty`, `scx_flash`,
+    /// `scx_lavd`.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     schedulers: Option<Vec<String>>,
     /// Write the tables there, and the figures beside it as JSON.
