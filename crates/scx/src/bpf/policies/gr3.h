@@ -15,7 +15,7 @@
  * Known limits: a pick is O(1) amortised, but an arrival or departure that makes tasks infeasible
  * searches one group of fewer than 2P tasks by repeated scans, O(P^2), with the lock held. A newcomer that is
  * the heaviest comes first: where turns are kept, processes that follow each other, each gone after about a
- * quantum, take up to a tenth from hogs whose cgroup is due as much (on one cpu; MEASURED.md).
+ * quantum, take up to a tenth from hogs whose cgroup is due as much (on one cpu; measured/hostile.md).
  */
 #ifndef PRORATA_GR3_H
 #define PRORATA_GR3_H
