@@ -61,7 +61,7 @@ pub(super) struct Cursor {
 
 /// Beside the place before the current group's: the next choice needs care. So high that no group is
 /// found there by mistake.
-const CARE: usize = ORDERS;
+const NEEDS_CARE: usize = ORDERS;
 
 /// A group: the tasks of one order σ. A cache line.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,7 @@ pub(super) struct Group {
     /// Tasks that are capped.
     capped: u32,
     pub(super) cursor: Cursor,
-    /// A quantum in the units of the tasks' deficits, 2^σ; [`Group::CARE`], which no deficit reaches,
+    /// A quantum in the units of the tasks' deficits, 2^σ; [`Group::OUT_OF_REACH`], which none reaches,
     /// if the group's next choice needs care: what the cursor knows may have changed, or some task
     /// is capped, since those count in other units.
     pub(super) one: u64,
@@ -90,7 +90,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    const CARE: u64 = u64::MAX;
+    const OUT_OF_REACH: u64 = u64::MAX;
     const SENTINEL: Group = Group {
         slack: 0,
         weight: 0,
@@ -98,7 +98,7 @@ impl Group {
         plain: 0,
         capped: 0,
         cursor: Cursor { deficit: 0, current: 0, next: 0 },
-        one: Group::CARE,
+        one: Group::OUT_OF_REACH,
         part: 0,
         order: 0,
     };
@@ -192,7 +192,7 @@ impl Group {
 
     /// The group's next choice needs care.
     pub(super) fn take_care(&mut self) {
-        self.one = Group::CARE;
+        self.one = Group::OUT_OF_REACH;
     }
 
     /// The task in node `from`, if it was the one after the current one, is so no longer, but that
@@ -206,7 +206,7 @@ impl Group {
     /// A task was chosen with care, and the ring is at `cursor` now.
     pub(super) fn go_on_from(&mut self, cursor: Cursor) {
         self.cursor = cursor;
-        self.one = if self.capped == 0 { 1 << self.order } else { Group::CARE };
+        self.one = if self.capped == 0 { 1 << self.order } else { Group::OUT_OF_REACH };
     }
 
     /// True if this group stands before `other` in the list.
@@ -235,7 +235,7 @@ pub(super) struct Groups {
     /// for the ends.
     list: [Group; ORDERS + 2],
     len: usize,
-    /// The place before the current group's, below [`ORDERS`]; and [`CARE`] more if the next choice
+    /// The place before the current group's, below [`ORDERS`]; and [`NEEDS_CARE`] more if the next choice
     /// needs care: the list is fresh, or a pair is violated beside the one before the current group
     /// and the rule for resuming asks.
     before: usize,
@@ -357,7 +357,7 @@ impl Groups {
             rules,
             list: [Group::SENTINEL; ORDERS + 2],
             len: 0,
-            before: CARE,
+            before: NEEDS_CARE,
             place: [0; ORDERS],
             fresh: true,
             changed: false,
@@ -370,7 +370,7 @@ impl Groups {
 
     /// The place before the current group's.
     fn before(&self) -> usize {
-        self.before & (CARE - 1)
+        self.before & (NEEDS_CARE - 1)
     }
 
     /// After a choice with care: restores the order of work before the round starts over.
@@ -379,10 +379,10 @@ impl Groups {
         if self.uneven {
             self.before = self.furthest_behind();
             self.uneven = self.after_last_violated() > 0;
-            self.before |= if self.uneven { CARE } else { 0 };
+            self.before |= if self.uneven { NEEDS_CARE } else { 0 };
         } else if self.rules.resume == Resume::UntilOrdered {
             let resumed = if self.before == 0 { self.after_last_violated() } else { self.before };
-            self.before = if resumed == 0 { 0 } else { resumed | CARE };
+            self.before = if resumed == 0 { 0 } else { resumed | NEEDS_CARE };
         }
     }
 
@@ -391,7 +391,7 @@ impl Groups {
         if core::mem::take(&mut self.changed) {
             let behind = self.uneven;
             let before = if behind { self.furthest_behind() } else { self.after_last_violated() };
-            self.before = before | CARE;
+            self.before = before | NEEDS_CARE;
         }
     }
 
@@ -430,7 +430,7 @@ impl Groups {
     #[inline(always)]
     pub(super) fn turn(&mut self) -> Option<Turn<'_>> {
         let place = self.before;
-        (place < CARE).then(|| self.turn_at(place))
+        (place < NEEDS_CARE).then(|| self.turn_at(place))
     }
 
     /// The current group's turn; that of a sentinel if the list is empty.
@@ -722,7 +722,7 @@ impl Groups {
                     order.map_or(0, |order| usize::from(self.place[order]).saturating_sub(1))
             }
         }
-        self.before |= CARE;
+        self.before |= NEEDS_CARE;
         if self.len == 0 {
             self.fresh = true;
             (self.has_room, self.uneven) = (false, false);
