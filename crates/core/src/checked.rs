@@ -307,7 +307,7 @@ impl<P: Policy> Policy for Checked<P> {
         self.policy.forfeit(task, now_ns)
     }
 
-    fn retire(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
+    fn retire(&mut self, task: TaskId, now_ns: Nanos) -> i64 {
         self.check_instant(now_ns, "retire");
         caller(self.contract.check_blocked("retire", task));
         self.policy.retire(task, now_ns)

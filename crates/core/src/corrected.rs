@@ -43,7 +43,11 @@
 //! to others: a task that is new begins with an error of 0 and waits for its turn, and what one that is gone
 //! was ahead stays missing in the errors of the others, who run before the next one therefore. (So a chain
 //! of tasks that each leave a new one behind gains at most [`ROOM`] of each other task, once: 5.6 quanta of
-//! four hogs were the most that was found.)
+//! four hogs were the most that was found.) What one that is gone was behind is lost with it, unless the
+//! caller gives it to another: [`retire`](Policy::retire) tells it, less what others were ahead, and who is
+//! [endowed](Policy::endow) with it begins behind by as much, and runs early until it has received that. Else
+//! who works in short tasks, one after the other, waits for the turn of each, and may have next to nothing
+//! of its share.
 //!
 //! # States
 //!
@@ -641,7 +645,7 @@ impl<P: Policy> Policy for Corrected<P> {
     }
 
     fn wake(&mut self, task: TaskId, now_ns: Nanos) {
-        if self.started {
+        if self.started || self.ideal.is_some() {
             self.ideal_from(now_ns);
         }
         self.list(task);
@@ -653,8 +657,8 @@ impl<P: Policy> Policy for Corrected<P> {
             self.policy.wake(task, now_ns);
             return;
         }
-        let advance_ns =
-            if self.tasks[task.index()].is_new { 0 } else { ADVANCE * self.quantum_ns };
+        let known = &self.tasks[task.index()];
+        let advance_ns = if known.is_new { known.advance_ns } else { ADVANCE * self.quantum_ns };
         if let Some(ideal) = self.ideal_at(now_ns) {
             ideal.wake(task);
             let is_behind = ideal.error_ns(task) < advance_ns.cast_signed();
@@ -735,6 +739,18 @@ impl<P: Policy> Policy for Corrected<P> {
             let error_ns = self.error_ns(task, now_ns);
             self.ideal_from(now_ns).bequeath(task, heirs, error_ns);
         }
+    }
+
+    fn endow(&mut self, task: TaskId, advance_ns: Nanos) {
+        if let Some(ideal) = &mut self.ideal {
+            ideal.shift(task, -advance_ns.cast_signed());
+            self.tasks[task.index()].advance_ns = advance_ns;
+        }
+    }
+
+    fn retire(&mut self, task: TaskId, now_ns: Nanos) -> i64 {
+        let sleeps = self.tasks[task.index()].state == State::Asleep;
+        self.ideal_at(now_ns).filter(|_| sleeps).map_or(0, |ideal| ideal.retire(task))
     }
 
     fn interrupt(&mut self, now_ns: Nanos) -> Option<CpuId> {

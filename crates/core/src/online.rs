@@ -198,6 +198,19 @@ impl Online {
         self.errors.shift(task, left_ns - error_ns);
     }
 
+    /// `task`, which sleeps, ends: by how much it is behind, or, below 0, ahead. It is neither from now on.
+    pub(crate) fn retire(&mut self, task: TaskId) -> i64 {
+        self.remove(task);
+        let behind_ns = -self.error_ns(task);
+        self.shift(task, behind_ns);
+        behind_ns
+    }
+
+    /// The error of `task` is `error_ns` more from now on.
+    pub(crate) fn shift(&mut self, task: TaskId, error_ns: i64) {
+        self.errors.shift(task, error_ns);
+    }
+
     /// `task` has `weight` from now on.
     pub(crate) fn set_weight(&mut self, task: TaskId, weight: Weight) {
         let is_ahead = self.ahead[task.index()];

@@ -203,7 +203,8 @@ pub trait Policy {
     }
 
     /// `task`, which was just added, has credit of `advance_ns` that was others', and is not served before it
-    /// has used that. Here and where credit is taken: most policies know of [none](crate::Turns).
+    /// has used that; or is [behind](crate::Corrected) by as much. Here and where credit is taken: most
+    /// policies know of [none](crate::Turns).
     fn endow(&mut self, _task: TaskId, _advance_ns: Nanos) {}
 
     /// `task`, which may be running, competes with others than `heirs` from now on, who are runnable: what it
@@ -220,8 +221,9 @@ pub trait Policy {
         0
     }
 
-    /// `task`, which is blocked, ends. All of its credit is taken: how much.
-    fn retire(&mut self, _task: TaskId, _now_ns: Nanos) -> Nanos {
+    /// `task`, which is blocked, ends. All of its credit is taken: how much; or by how much it was
+    /// [behind](crate::Corrected), below 0 if it was ahead.
+    fn retire(&mut self, _task: TaskId, _now_ns: Nanos) -> i64 {
         0
     }
 
@@ -307,7 +309,7 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
         (**self).forfeit(task, now_ns)
     }
 
-    fn retire(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
+    fn retire(&mut self, task: TaskId, now_ns: Nanos) -> i64 {
         (**self).retire(task, now_ns)
     }
     fn take_lapsed(&mut self, task: TaskId) -> Nanos {

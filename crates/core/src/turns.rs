@@ -838,13 +838,13 @@ impl<P: Policy> Policy for Turns<P> {
         self.take_credit(task, Nanos::MAX)
     }
 
-    fn retire(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
+    fn retire(&mut self, task: TaskId, now_ns: Nanos) -> i64 {
         debug_assert_eq!(self.tasks[task.index()].state, State::Asleep);
         if self.tasks[task.index()].place == Place::Queued {
             self.leave(task, now_ns);
         }
         self.tasks[task.index()].place = Place::Out;
-        self.take_credit(task, Nanos::MAX)
+        self.take_credit(task, Nanos::MAX).cast_signed()
     }
 
     fn take_lapsed(&mut self, task: TaskId) -> Nanos {

@@ -21,7 +21,7 @@
 //! | `T aside TASK` | it had turns enough on other cpus, and is not picked until it wakes |
 //! | `T endow TASK NS` | it was just added, and may use so much before the policy serves it |
 //! | `T take TASK NS` | so much of its credit was taken from it |
-//! | `T retire TASK NS` | it has ended, and leaves so much credit |
+//! | `T retire TASK NS` | it has ended, and leaves so much credit, or was so far behind, or, below 0, ahead |
 //! | `T forfeit TASK NS` | it waits, loses so much credit, which is all, and waits for its turn |
 //! | `T keep TASK KEPT` | KEPT is 1 if it is served on for a while where it sleeps and has no use for it |
 //! | `T pass` | it is found out who sleeps and is served no longer |
@@ -223,7 +223,7 @@ fn write_event(out: &mut impl Write, event: &event) -> io::Result<()> {
         event_kind_EVENT_RETURN => writeln!(out, "{now_ns} return {task} {value} {extra}"),
         event_kind_EVENT_ENDOW => writeln!(out, "{now_ns} endow {task} {value}"),
         event_kind_EVENT_TAKE => writeln!(out, "{now_ns} take {task} {value}"),
-        event_kind_EVENT_RETIRE => writeln!(out, "{now_ns} retire {task} {value}"),
+        event_kind_EVENT_RETIRE => writeln!(out, "{now_ns} retire {task} {}", value.cast_signed()),
         event_kind_EVENT_FORFEIT => writeln!(out, "{now_ns} forfeit {task} {value}"),
         event_kind_EVENT_FORGO => writeln!(out, "{now_ns} forgo {task} {value}"),
         event_kind_EVENT_KEEP => writeln!(out, "{now_ns} keep {task} {value}"),

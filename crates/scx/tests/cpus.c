@@ -11,6 +11,8 @@
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED within
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED pinned
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED narrow
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED script
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED long-script
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED idle
  *   cpus SLEEPERS CPUS TASKS 0 SEED lost
  *
@@ -36,6 +38,11 @@
  * the first, for longer. How far that is off its half in any 1000 quanta is printed, and late runs again.
  * With `pinned` those two hogs may run on one cpu each. With `narrow` all of their cgroup may run on one, and
  * it has half of the other's weight.
+ *
+ * With `script` there are a cgroup of weight 300, in it x, of one hog, and y, of one and a shell that runs
+ * one process after the other, which runs for a millisecond and sleeps for ten; and one of weight 100, of
+ * hogs. How far y is off what it is due in any 1000 quanta is printed. With `long-script` a process runs for
+ * more than it begins with in advance.
  *
  * With `idle` the same happens on more cpus, which schedule when they are kicked only. Printed is for how
  * much of the time cpus idled while a task waited that may run there, in thousandths of a cpu.
@@ -1033,6 +1040,8 @@ static struct {
 	u64 runs, late;
 	/* Cpus that idle look for something to run whenever something happens. */
 	bool looks;
+	/* Processes come and go, in place of naps. */
+	bool runs_script;
 	/* For how long cpus idled beside somebody who waits. */
 	u64 idle_ns;
 } scene;
@@ -1086,11 +1095,121 @@ static void move_on(u64 now_ns)
 	machine.now_ns = now_ns;
 }
 
-/* What happens next before a time: a slice ends, or a napper wakes or sleeps. False if nothing does. */
-static bool happens_before(u64 end_ns)
+/* The napper who wakes or sleeps next before a time, which becomes that; else NULL. */
+static struct machine_task *next_napper(u64 *end_ns)
 {
 	struct machine_task *napper = NULL;
-	u32 cpu, i, ending = NIL;
+	u32 i;
+
+	for (i = scene.hogs; i < machine.tasks; i++) {
+		struct machine_task *task = &machine.task[i];
+		u64 at_ns = scene.next_ns[i];
+
+		if (task->place == CURRENT)
+			at_ns = task->p.se.exec_start + scene.naps.run_ns + at_ns % scene.naps.run_more_ns;
+		if ((task->place == CURRENT || task->place == ASLEEP) && at_ns < *end_ns) {
+			*end_ns = at_ns;
+			napper = task;
+		}
+	}
+	return napper;
+}
+
+/* --- a script, which runs one process after the other ------------------------------------------ */
+
+/* Who the tasks are: of cgroup x, of cgroup y, which is like it, and of another. */
+enum { HOG_OF_X, HOG_OF_Y, SHELL, PROCESS, SCRIPT_HOGS };
+
+#define SCRIPT_ACTS 4
+
+/* What the shell and its process do in turn, for so long, and somewhat longer. */
+static const struct act {
+	u32 who;
+	bool sleeps;
+	u64 lasts_ns, more_ns;
+} short_acts[SCRIPT_ACTS] = {
+	{ SHELL, false, 400000, 200000 },
+	{ PROCESS, false, 800000, 400000 },
+	{ PROCESS, true, 10000000, 100000 },
+	{ PROCESS, false, 100000, 100000 },
+}, long_acts[SCRIPT_ACTS] = {
+	{ SHELL, false, 1600000, 200000 },
+	{ PROCESS, false, 3000000, 400000 },
+	{ PROCESS, true, 10000000, 100000 },
+	{ PROCESS, false, 100000, 100000 },
+};
+
+static struct {
+	const struct act *acts;
+	u32 act, of_y;
+	/* When the act ends: of the day if somebody sleeps, else of the time that he has run. */
+	u64 end_ns;
+	/* What processes that have ended received. */
+	u64 ended_ns;
+} script;
+
+/* Who acts next before a time, which becomes that; else NULL. */
+static struct machine_task *next_of_script(u64 *end_ns)
+{
+	struct machine_task *task = &machine.task[script.acts[script.act].who];
+	u64 at_ns = script.end_ns;
+
+	if (!script.acts[script.act].sleeps)
+		at_ns = task->place == CURRENT ?
+			task->p.se.exec_start + at_ns - task->p.se.sum_exec_runtime : ~0ULL;
+	if (at_ns >= *end_ns)
+		return NULL;
+	*end_ns = at_ns;
+	return task;
+}
+
+static void begin_act(u32 act)
+{
+	const struct machine_task *task = &machine.task[script.acts[act].who];
+	u64 now_ns = script.acts[act].sleeps ? machine.now_ns : task->p.se.sum_exec_runtime;
+
+	script.act = act;
+	script.end_ns = now_ns + script.acts[act].lasts_ns + below(script.acts[act].more_ns);
+}
+
+/* A shell, which runs, has a child that begins. */
+static void fork_from(struct machine_task *shell, struct machine_task *process)
+{
+	run_until_now(shell);
+	script.ended_ns += process->p.se.sum_exec_runtime;
+	replace_task(process);
+	put_into(process, script.of_y);
+	process->p.static_prio = shell->p.static_prio;
+	process->p.cpu = shell->p.cpu;
+	wake(process);
+}
+
+/* An act is over, and the next begins. */
+static void go_on_with_script(struct machine_task *task)
+{
+	struct machine_task *shell = &machine.task[SHELL], *process = &machine.task[PROCESS];
+	u32 next = (script.act + 1) % SCRIPT_ACTS;
+
+	if (script.acts[script.act].sleeps) {
+		wake(task);
+	} else {
+		if (task == shell)
+			fork_from(shell, process);
+		else if (!next)
+			wake(shell);
+		task->p.__state = !next ? TASK_DEAD : 0;
+		schedule(task->p.cpu, true);
+	}
+	begin_act(next);
+}
+
+/* --- what happens next ------------------------------------------------------------------------- */
+
+/* Before a time: a slice ends, or somebody wakes or sleeps. False if nothing does. */
+static bool happens_before(u64 end_ns)
+{
+	struct machine_task *actor;
+	u32 cpu, ending = NIL;
 
 	for (cpu = 0; cpu < machine.cpus; cpu++) {
 		const struct machine_task *current = machine.current[cpu];
@@ -1100,26 +1219,19 @@ static bool happens_before(u64 end_ns)
 			ending = cpu;
 		}
 	}
-	for (i = scene.hogs; i < machine.tasks; i++) {
-		struct machine_task *task = &machine.task[i];
-		u64 at_ns = scene.next_ns[i];
-
-		if (task->place == CURRENT)
-			at_ns = task->p.se.exec_start + scene.naps.run_ns + at_ns % scene.naps.run_more_ns;
-		if ((task->place == CURRENT || task->place == ASLEEP) && at_ns < end_ns) {
-			end_ns = at_ns;
-			napper = task;
-		}
-	}
+	actor = scene.runs_script ? next_of_script(&end_ns) : next_napper(&end_ns);
 	move_on(end_ns);
-	if (napper && napper->place == CURRENT)
-		nap(napper);
-	if (napper)
-		nap_or_wake(napper);
-	else if (ending != NIL)
+	if (actor && scene.runs_script) {
+		go_on_with_script(actor);
+	} else if (actor) {
+		if (actor->place == CURRENT)
+			nap(actor);
+		nap_or_wake(actor);
+	} else if (ending != NIL) {
 		schedule(ending, false);
+	}
 	follow_kicks();
-	return napper || ending != NIL;
+	return actor || ending != NIL;
 }
 
 static void pass_quanta(u64 quanta)
@@ -1275,6 +1387,51 @@ static void look_at_cgroup(u64 quanta, enum cgroup_is is)
 	printf("%" PRIu64 " %" PRIu64 "\n", furthest * 1000 / quantum, 100 * scene.late / scene.runs);
 }
 
+static void begin_script(void)
+{
+	u32 above = add_cgroup(GROUP_ROOT, 3 * WEIGHT_OF_NICE_0, 1);
+	u32 of_x = add_cgroup(above, WEIGHT_OF_NICE_0, 2);
+	u32 others = add_cgroup(GROUP_ROOT, WEIGHT_OF_NICE_0, 3), i;
+
+	script.of_y = add_cgroup(above, WEIGHT_OF_NICE_0, 4);
+	scene.looks = scene.runs_script = true;
+	for (i = 0; i < machine.tasks; i++) {
+		put_into(&machine.task[i], i == HOG_OF_X ? of_x : i < SCRIPT_HOGS ? script.of_y : others);
+		if (i == PROCESS)
+			continue;
+		begin_with_nice(&machine.task[i], 0);
+	}
+	follow_kicks();
+	begin_act(0);
+}
+
+static u64 received_in_y(void)
+{
+	return received_until_now(&machine.task[HOG_OF_Y]) + received_until_now(&machine.task[SHELL]) +
+	       received_until_now(&machine.task[PROCESS]) + script.ended_ns;
+}
+
+static void look_at_script(u64 quanta, bool is_long)
+{
+	u64 due_ns = SPAN_QUANTA * quantum * machine.cpus * 3 / 8, furthest = 0, before_ns, look, error;
+
+	machine.lasts = true;
+	burst_quanta = 16;
+	burst_quanta_of_cpu = 4;
+	script.acts = is_long ? long_acts : short_acts;
+	begin_script();
+	pass_quanta(BEGUN_QUANTA);
+	before_ns = received_in_y();
+	for (look = 0; look < quanta / SPAN_QUANTA; look++) {
+		pass_quanta(SPAN_QUANTA);
+		error = magnitude(received_in_y() - before_ns - due_ns);
+		before_ns = received_in_y();
+		if (error > furthest)
+			furthest = error;
+	}
+	printf("%" PRIu64 "\n", furthest * 1000 / quantum);
+}
+
 /* --- a task that is picked, and does not come -------------------------------------------------- */
 
 #define STEP_NS 1000000
@@ -1350,7 +1507,9 @@ static void print_event(const struct event *it)
 	case EVENT_INTERRUPT: print_number("interrupt", now, it->cpu); break;
 	case EVENT_ENDOW: print_credit("endow", it); break;
 	case EVENT_TAKE: print_credit("take", it); break;
-	case EVENT_RETIRE: print_credit("retire", it); break;
+	case EVENT_RETIRE:
+		printf("%" PRIu64 " retire %u %" PRId64 "\n", now, it->task, (s64)it->value);
+		break;
 	case EVENT_FORFEIT: print_credit("forfeit", it); break;
 	case EVENT_AWAY:
 		/* Who ran when cpus came or went is not known to the policy. */
@@ -1421,6 +1580,10 @@ int main(int count, char **arguments)
 			look_at_cgroup(steps, HEAVY);
 		else if (!strcmp(arguments[6], "lost"))
 			look_at_lost();
+		else if (!strcmp(arguments[6], "script"))
+			look_at_script(steps, false);
+		else if (!strcmp(arguments[6], "long-script"))
+			look_at_script(steps, true);
 		else if (!strcmp(arguments[6], "idle"))
 			look_at_idle_cpus(steps);
 		else

@@ -225,15 +225,25 @@ impl Recorder {
 
     /// The task, which was just added, may have credit in advance.
     fn endow(&mut self, index: usize) {
-        if self.sleepers == Sleepers::Turns && self.random.below(2) == 0 {
+        if self.sleepers != Sleepers::Paper && self.random.below(2) == 0 {
             let advance_ns = QUANTUM_NS / 64 * (self.random.next() % 128);
             self.call(format_args!("e {index} {advance_ns}"));
             self.policy.endow(task(index), advance_ns);
         }
     }
 
+    /// A task, which is blocked, ends.
+    fn retire(&mut self, index: usize) -> i64 {
+        self.call(format_args!("q {index}"));
+        self.policy.retire(task(index), self.now_ns)
+    }
+
     /// Some of a task's credit is taken, or it ends, if it is blocked.
     fn take_credit(&mut self, index: usize) {
+        if self.sleepers == Sleepers::Corrected && self.states[index] == State::Blocked {
+            let behind_ns = self.retire(index);
+            self.decisions.push(format!("{behind_ns} 0"));
+        }
         if self.sleepers != Sleepers::Turns {
             return;
         }
@@ -242,8 +252,7 @@ impl Recorder {
             self.call(format_args!("l {index}"));
             self.policy.take_lapsed(task(index))
         } else if self.states[index] == State::Blocked && self.random.below(3) == 0 {
-            self.call(format_args!("q {index}"));
-            self.policy.retire(task(index), self.now_ns)
+            self.retire(index).cast_unsigned()
         } else if self.states[index] == State::Waiting && self.random.below(3) == 0 {
             self.call(format_args!("f {index}"));
             self.policy.forfeit(task(index), self.now_ns)

@@ -71,10 +71,21 @@ static void make_room(u32 member)
 		tell_all();
 }
 
+/* The runnable tasks that are in a cgroup are counted right. */
+static void count_below_root(void)
+{
+	u32 below = 0, i;
+
+	for (i = 0; i < TREE->runnable; i++)
+		below += MEMBER(TREE->list[i])->parent != GROUP_ROOT;
+	policy_assert(TREE->below == below);
+}
+
 static void print(void)
 {
 	u32 task, i;
 
+	count_below_root();
 	while ((task = group_unseen()) != NIL)
 		tell(task);
 	for (i = 0; i < TREE->runnable; i++)

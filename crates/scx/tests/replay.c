@@ -13,7 +13,7 @@
  *   p CPU                  pick: prints the task, or -1, and how long it may run, or 0
  *   x 0                    interrupt: prints the cpu, or -1, and 0
  *   e TASK NS              endow        d TASK NS        take credit: prints how much, and 0
- *   q TASK                 retire: prints how much credit it had, and 0; f TASK, forfeit: the same
+ *   q TASK                 retire: prints what it leaves, and 0; f TASK, forfeit: its credit
  *   k TASK KEPT            keep           n 0               pass
  *   l TASK                 take lapsed: prints how much, and 0
  *   m TASK NS              lengthen its turn if a whole run uses it up: prints by how much, and 0
@@ -106,18 +106,20 @@ static void print(u32 number, u64 run_ns)
 	printf("%" PRId64 " %" PRIu64 "\n", number == NIL ? -1 : (int64_t)number, run_ns);
 }
 
-/* Of turns that tasks keep only. */
+/* Of turns that tasks keep; or what they are behind. */
 static void move_credit(char verb, u32 task, u64 ns)
 {
-	u64 taken_ns;
+	s64 taken_ns;
 
 	if (verb == 'e') {
 		turns_endow(task, ns);
 		return;
 	}
-	taken_ns = verb == 'd' ? turns_take(task, ns) :
-		   verb == 'q' ? turns_retire(task) : turns_forfeit(task);
-	printf("%" PRIu64 " 0\n", taken_ns);
+	if (verb == 'q')
+		taken_ns = turns_retire(task);
+	else
+		taken_ns = verb == 'd' ? turns_take(task, ns) : turns_forfeit(task);
+	printf("%" PRId64 " 0\n", taken_ns);
 }
 
 /* By 0 if it does not go on, or not end. */

@@ -425,7 +425,7 @@ impl Replay {
         Ok(())
     }
 
-    fn take_credit(&mut self, task: u32, credit_ns: Nanos, loss: Loss) -> Result<Option<String>> {
+    fn take_credit(&mut self, task: u32, credit_ns: i64, loss: Loss) -> Result<Option<String>> {
         let states: &[State] = match loss {
             Loss::Some => &[State::Blocked, State::Waiting, State::Running],
             Loss::HasEnded => &[State::Blocked],
@@ -433,9 +433,12 @@ impl Replay {
         };
         self.task(task, states)?.new = false;
         let core_ns = match loss {
-            Loss::Some => self.policy.take_credit(TaskId(task), credit_ns),
+            Loss::Some => {
+                let most_ns = Nanos::try_from(credit_ns).context("less than no credit")?;
+                self.policy.take_credit(TaskId(task), most_ns).cast_signed()
+            }
             Loss::HasEnded => self.policy.retire(TaskId(task), self.now_ns),
-            Loss::WaitsOn => self.policy.forfeit(TaskId(task), self.now_ns),
+            Loss::WaitsOn => self.policy.forfeit(TaskId(task), self.now_ns).cast_signed(),
         };
         Ok((core_ns != credit_ns).then(|| {
             let picks = self.picks;

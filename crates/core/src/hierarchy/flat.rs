@@ -536,7 +536,7 @@ impl<P: Policy> Policy for Flat<P> {
         self.policy.forfeit(task, now_ns)
     }
 
-    fn retire(&mut self, task: TaskId, now_ns: Nanos) -> Nanos {
+    fn retire(&mut self, task: TaskId, now_ns: Nanos) -> i64 {
         self.policy.retire(task, now_ns)
     }
 

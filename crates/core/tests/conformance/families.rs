@@ -117,7 +117,7 @@ impl Machine {
     fn end(&mut self, process: usize) {
         self.unpaid_ns += self.policy.unpaid_ns(task(process));
         self.policy.block(task(process), self.now_ns);
-        self.estate_ns += self.policy.retire(task(process), self.now_ns).cast_signed();
+        self.estate_ns += self.policy.retire(task(process), self.now_ns);
         self.lapsed_ns += (self.estate_ns - MOST_NS).max(0).cast_unsigned();
         self.estate_ns = self.estate_ns.min(MOST_NS);
         self.policy.remove(task(process), self.now_ns);

@@ -326,15 +326,15 @@ fn cheats_gain_nothing() {
     }
 }
 
-/// Four hogs beside a task that runs for `run_ns` and then goes away, and leaves a new one behind. What the
-/// chain of them received in a thousand quanta, and the most that a hog did.
-fn chain(mut policy: Box<dyn Policy>, run_ns: Nanos) -> (Nanos, Nanos) {
+/// Four hogs beside a task that runs for `run_ns` and then goes away, and leaves a new one behind, who may
+/// inherit. What the chain of them received in a thousand quanta, and the most that a hog did.
+fn chain(mut policy: Box<dyn Policy>, run_ns: Nanos, inherits: bool) -> (Nanos, Nanos) {
     const LINK: TaskId = TaskId(4);
     for id in (0..5).map(TaskId) {
         policy.add(id, Weight::ONE);
         policy.wake(id, 0);
     }
-    let (mut now_ns, mut left_ns, mut served_ns) = (0, run_ns, [0; 5]);
+    let (mut now_ns, mut left_ns, mut served_ns, mut estate_ns) = (0, run_ns, [0; 5], 0);
     while now_ns < 1000 * QUANTUM_NS {
         let task = policy.pick(0, now_ns).expect("five are runnable");
         let slice_ns = policy.slice_ns(task).unwrap_or(QUANTUM_NS);
@@ -345,8 +345,15 @@ fn chain(mut policy: Box<dyn Policy>, run_ns: Nanos) -> (Nanos, Nanos) {
         if task == LINK {
             left_ns -= used_ns;
             if left_ns == 0 {
+                policy.block(LINK, now_ns);
+                estate_ns += policy.retire(LINK, now_ns);
                 policy.remove(LINK, now_ns);
                 policy.add(LINK, Weight::ONE);
+                if inherits && estate_ns > 0 {
+                    let advance_ns = estate_ns.min(QUANTUM_NS.cast_signed());
+                    policy.endow(LINK, advance_ns.cast_unsigned());
+                    estate_ns -= advance_ns;
+                }
                 policy.wake(LINK, now_ns);
                 left_ns = run_ns;
             }
@@ -356,14 +363,23 @@ fn chain(mut policy: Box<dyn Policy>, run_ns: Nanos) -> (Nanos, Nanos) {
 }
 
 #[test]
-fn a_chain_of_new_tasks_gains_nothing() {
+fn a_chain_of_new_tasks_gains_nothing_and_its_heirs_lose_nothing() {
     for entry in by_weight() {
         for run_us in [50, 1_000, 1_250, 4_990, 5_000, 7_000, 30_000] {
             let setup = Setup::new(1, QUANTUM_NS);
-            let (chain_ns, hog_ns) = chain(corrected(&entry, &setup), run_us * 1000);
-            let _context = Context(format!("{}, each for {run_us} us", entry.name));
-            // Once, from each hog the quantum by which turns are not exchanged, and the runs at the end.
-            assert!(chain_ns <= hog_ns + 6 * QUANTUM_NS, "{chain_ns} ns, a hog {hog_ns} ns");
+            for inherits in [false, true] {
+                let _context =
+                    Context(format!("{}, {run_us} us, inherits: {inherits}", entry.name));
+                let policy = corrected(&entry, &setup);
+                let (chain_ns, hog_ns) = chain(policy, run_us * 1000, inherits);
+                // Once, from each hog the quantum by which turns are not exchanged, and the runs at the end.
+                assert!(chain_ns <= hog_ns + 6 * QUANTUM_NS, "{chain_ns} ns, a hog {hog_ns} ns");
+                // 200 quanta are due. (If nobody inherits, it has next to none of them under some policies.)
+                assert!(
+                    !inherits || chain_ns + 3 * QUANTUM_NS >= hog_ns,
+                    "{chain_ns} ns, a hog {hog_ns} ns"
+                );
+            }
         }
     }
 }

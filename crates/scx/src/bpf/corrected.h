@@ -525,7 +525,7 @@ turns_fn u32 corrected_withdraw(u32 id)
 turns_fn void corrected_begin(u32 id)
 {
 	struct turn __arena *turn = TURN(id);
-	u64 advance_ns = turn->is_new ? 0 : corrected_advance_ns();
+	u64 advance_ns = turn->is_new ? turn->credit_ns : corrected_advance_ns();
 	bool was_aside = turn->state == TURN_ASIDE;
 
 	policy_assert(was_aside || turn->state == TURN_ASLEEP);
@@ -591,8 +591,34 @@ turns_fn void corrected_add(u32 id, u32 weight)
 
 	turn->cpu = turn->home = turn->held_by = NIL;
 	turn->listed = turn->candidate = 0;
+	turn->credit_ns = 0;
 	turn->is_new = true;
 	online_add(id, weight);
+}
+
+/* A task, which was just added, is behind by so much, which others were. */
+turns_fn void corrected_endow(u32 id, u64 behind_ns)
+{
+	if (!CORRECTED->open)
+		return;
+	TURN(id)->credit_ns = behind_ns;
+	online_add_ns(ONLINE_TASK(id), -(s64)behind_ns);
+}
+
+/* A task, which sleeps, ends: by how much it is behind, or, below 0, ahead, which is others' then. */
+turns_fn s64 corrected_retire(u32 id)
+{
+	s64 behind_ns;
+
+	if (!CORRECTED->open)
+		return 0;
+	corrected_advance();
+	if (TURN(id)->state != TURN_ASLEEP)
+		return 0;
+	online_remove(id);
+	behind_ns = -online_error_ns(id);
+	online_add_ns(ONLINE_TASK(id), behind_ns);
+	return behind_ns;
 }
 
 /* A task, which waits, sleeps or goes away. */

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What processes leave when they end, and new ones begin with, where turns are kept (turns.h).
+ * What processes leave when they end, and new ones begin with (turns.h, corrected.h).
  *
  * A cgroup whose work is short processes would get a fraction of its share: each waits for its first turn,
- * uses a part of it, and ends. So a cgroup has an estate. Who ends leaves it what he was paid and did not
- * use, and his debts. Who begins has half a quantum in advance, with which he runs at once; the policy serves
- * him when that is used up. In most there is nothing left to serve.
+ * uses a part of it, and ends. So a cgroup has an estate.
+ *
+ * Where turns are corrected, who ends leaves it what he was behind, less what others were ahead, and who
+ * begins is behind by that, or by a quantum of it.
+ *
+ * Where turns are kept, who ends leaves it what he was paid and did not use, and his debts. Who begins has
+ * half a quantum in advance, with which he runs at once; the policy serves him when that is used up. In most
+ * there is nothing left to serve.
  *
  * A shell in the middle of its turn, quanta of 5 ms, the estate holds .5 ms:
  *
  *   it forks            the child has 2.5 ms: the estate's, and 2 of what the shell has left
  *   it waits            the child runs at once, and ends after 1 ms: the estate holds 1.5 ms
  *   it forks again      the child has 2.5 ms: the estate's, and 1 of the shell's
+ *
+ * An estate holds ESTATE_QUANTA; what is more is spare for others of the cgroup (spare.h).
  *
  * What parents are short of is the estate's debt, until they fork again. All estates below one child of
  * the root may owe ESTATE_DEBT_QUANTA together, so that more cgroups bring nobody more. Nothing else is
@@ -22,16 +29,16 @@
  * A cgroup that goes leaves its estate to the one above.
  *
  * Known limits: in the root, and with `--groups off`, an estate is everybody's. A cgroup that owes all that
- * those below one child of the root may leaves the others what they and parents have. More than
- * ESTATE_QUANTA lapse, and debts of more than ESTATE_OWED_QUANTA: who ended with them had run on for long
- * while something else kept the cpu.
+ * those below one child of the root may leaves the others what they and parents have. Debts of more than
+ * ESTATE_OWED_QUANTA lapse: who ended with them had run on for long while something else kept the cpu. Where
+ * turns are corrected, what an estate cannot hold is nobody's.
  */
 #ifndef PRORATA_ESTATE_H
 #define PRORATA_ESTATE_H
 
 /* The most that an estate holds. */
 #define ESTATE_QUANTA 8
-/* The most that who ended leave in debts. */
+/* The most that who ended leave in debts, or were ahead. */
 #define ESTATE_OWED_QUANTA 64
 /* The most that all below a child of the root owe. */
 #define ESTATE_DEBT_QUANTA 4
@@ -71,10 +78,9 @@ static __always_inline s64 lend(u32 id, s64 wanted_ns)
 	return taken_ns + left_ns;
 }
 
-/* A task that its parent has just forked, and that the policy has heard of, begins. */
-global_fn u32 begin_in_advance(u32 id)
+/* What a new task has in advance where turns are kept: the estate's, or its parent's, or a debt. */
+static __always_inline s64 advance_of(u32 n, u32 lender)
 {
-	u32 n = tree->members[id].parent, lender = lender_of(id);
 	struct group_node __arena *node = NODE(n);
 	s64 advance_ns = quantum / ESTATE_PART, most_ns;
 
@@ -85,7 +91,24 @@ global_fn u32 begin_in_advance(u32 id)
 		most_ns += node->estate_ns;
 	if (advance_ns > most_ns)
 		advance_ns = most_ns;
-	if (advance_ns < (s64)(quantum / ESTATE_PART / 2))
+	return advance_ns < (s64)(quantum / ESTATE_PART / 2) ? 0 : advance_ns;
+}
+
+/* The same where they are corrected: what others were behind. */
+static __always_inline s64 behind_from(u32 n)
+{
+	s64 estate_ns = NODE(n)->estate_ns;
+
+	return estate_ns < (s64)quantum ? estate_ns : (s64)quantum;
+}
+
+/* A task that its parent has just forked, and that the policy has heard of, begins. */
+global_fn u32 begin_in_advance(u32 id)
+{
+	u32 n = tree->members[id].parent;
+	s64 advance_ns = corrects_turns() ? behind_from(n) : advance_of(n, lender_of(id));
+
+	if (advance_ns <= 0)
 		return 0;
 	group_change_estate(n, -advance_ns);
 	record(EVENT_ENDOW, id, 0, advance_ns, 0);
@@ -105,10 +128,15 @@ global_fn u32 bequeath(u32 id)
 		return 0;
 	left_ns = turns_retire(id);
 	record(EVENT_RETIRE, id, 0, left_ns, 0);
-	estate_ns = NODE(n)->estate_ns + left_ns + slot->paid_ns + slot->owed_ns;
+	estate_ns = NODE(n)->estate_ns + left_ns;
+	/* The ideal goes by what tasks ran. */
+	if (keeps_turns())
+		estate_ns += slot->paid_ns + slot->owed_ns;
 	slot->paid_ns = slot->owed_ns = 0;
-	if (estate_ns > most_ns)
+	if (estate_ns > most_ns) {
+		make_spare(spare_node_of(id), estate_ns - most_ns);
 		estate_ns = most_ns;
+	}
 	if (estate_ns < least_ns)
 		estate_ns = least_ns;
 	group_change_estate(n, estate_ns - NODE(n)->estate_ns);

@@ -138,10 +138,17 @@ static __always_inline void unlist_member(struct group_node __arena *parent, u32
 
 /* --- who competes ---------------------------------------------------------------------------- */
 
+/* In the root all count for their weights, whoever else competes, where no cpus are short. */
 static __always_inline void tree_changed(void)
 {
 	TREE->changes++;
-	TREE->unseen = TREE->runnable;
+	if (TREE->below || TREE->fixed)
+		TREE->unseen = TREE->runnable;
+}
+
+static __always_inline bool is_below_root(u32 task)
+{
+	return MEMBER(task)->parent != GROUP_ROOT;
 }
 
 /* A member and so all above it can use `more` parts, or fewer: two's complement. */
@@ -477,6 +484,7 @@ policy_fn u32 group_join(u32 task)
 		return 0;
 	TREE->list[TREE->runnable & (POLICY_TASKS - 1)] = task;
 	member->at = ++TREE->runnable;
+	TREE->below += is_below_root(task);
 	count_parts(task, member->fixed ?: GROUP_CPU);
 	tree_changed();
 	note_member(task, member->parent);
@@ -494,6 +502,7 @@ policy_fn u32 group_part(u32 task)
 	TREE->list[(at - 1) & (POLICY_TASKS - 1)] = last;
 	MEMBER(last)->at = at;
 	member->at = 0;
+	TREE->below -= is_below_root(task);
 	count_parts(task, -member->parts);
 	tree_changed();
 	note_member(task, member->parent);
@@ -624,6 +633,8 @@ policy_fn u32 group_place(u32 task, u32 n)
 		return 0;
 	if (parts)
 		count_parts(task, -parts);
+	if (member->at)
+		TREE->below += (n != GROUP_ROOT) - is_below_root(task);
 	member->parent = n;
 	if (n != NIL)
 		NODE(n)->refs++;

@@ -64,7 +64,7 @@ enum event_kind {
 	EVENT_PAID,		/* ends a run for turns that were charged before; extra: ns used */
 	EVENT_ENDOW,		/* value: ns that it may use before the policy serves it */
 	EVENT_TAKE,		/* value: ns of its credit that were taken from it */
-	EVENT_RETIRE,		/* it has ended; value: ns of its credit that it leaves */
+	EVENT_RETIRE,		/* it has ended; value: ns of its credit that it leaves, or, signed, that it is behind */
 	EVENT_FORFEIT,		/* it waits for its turn; value: ns of credit, all that it had, that it lost */
 	EVENT_LENGTHEN,		/* value: ns about to be charged; extra: ns that the turn goes on for then */
 	EVENT_FORGO,		/* it sleeps; value: ns of turns that were charged before, which it never runs */

@@ -233,7 +233,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		if (!slot->known) {
 			slot->exec_ns = exec_ns;
 			introduce_task(slot, id);
-			if (!exec_ns && keeps_turns())
+			if (!exec_ns && uses_turns())
 				begin_in_advance(id);
 		}
 		if (limited || slot->bound.mask)
@@ -335,7 +335,7 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 	}
 	if (p->__state & TASK_DEAD) {
 		forget_task(id);
-		if (keeps_turns() && is_untold(id)) {
+		if (uses_turns() && is_untold(id)) {
 			note_death(cpu, id, run_time_ns(p));
 			return;
 		}

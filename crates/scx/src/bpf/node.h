@@ -113,8 +113,8 @@ struct group_tree {
 	u32 free_node;
 	/* Runnable tasks; the next to be told, and how many are to be since the last change. */
 	u32 runnable, next, unseen;
-	/* Runnable tasks that are not at large. */
-	u32 fixed;
+	/* Runnable tasks that are not at large, and those that are in a cgroup below the root. */
+	u32 fixed, below;
 	/* Nodes from a task up whose shares are old. */
 	u32 old[GROUP_DEPTH + 2];
 	u32 list[POLICY_TASKS];

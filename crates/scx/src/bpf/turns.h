@@ -803,6 +803,10 @@ turns_fn void turns_endow(u32 id, u64 advance_ns)
 {
 	struct turn __arena *turn = TURN(id);
 
+	if (corrects_turns()) {
+		corrected_endow(id, advance_ns);
+		return;
+	}
 	policy_assert(turn->state == TURN_ASLEEP && turn->place == TURN_OUT);
 	turns_give(turn, id, advance_ns);
 	turn->place = TURN_ADVANCED;
@@ -834,11 +838,16 @@ turns_fn u64 turns_forfeit(u32 id)
 	return turns_take(id, turn->credit_ns);
 }
 
-/* A task, which sleeps, ends: the policy serves it no longer. What it was paid and has not used. */
-turns_fn u64 turns_retire(u32 id)
+/*
+ * A task, which sleeps, ends: the policy serves it no longer. What it was paid and has not used, or by how
+ * much it is behind, below 0 if it is ahead.
+ */
+turns_fn s64 turns_retire(u32 id)
 {
 	struct turn __arena *turn = TURN(id);
 
+	if (corrects_turns())
+		return corrected_retire(id);
 	policy_assert(turn->state == TURN_ASLEEP);
 	if (turn->place == TURN_QUEUED)
 		turns_leave(turn, id);
