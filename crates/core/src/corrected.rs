@@ -44,10 +44,10 @@
 //! was ahead stays missing in the errors of the others, who run before the next one therefore. (So a chain
 //! of tasks that each leave a new one behind gains at most [`ROOM`] of each other task, once: 5.6 quanta of
 //! four hogs were the most that was found.) What one that is gone was behind is lost with it, unless the
-//! caller gives it to another: [`retire`](Policy::retire) tells it, less what others were ahead, and who is
-//! [endowed](Policy::endow) with it begins behind by as much, and runs early until it has received that. Else
-//! who works in short tasks, one after the other, waits for the turn of each, and may have next to nothing
-//! of its share.
+//! caller gives it to another: [`retire`](Policy::retire) tells it, or what one was ahead, which the caller
+//! has to take off, and who is [endowed](Policy::endow) with the rest begins behind by as much, and runs
+//! early until it has received that. Else who works in short tasks, one after the other, waits for the turn
+//! of each, and may have next to nothing of its share.
 //!
 //! # States
 //!

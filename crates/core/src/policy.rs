@@ -221,7 +221,7 @@ pub trait Policy {
         0
     }
 
-    /// `task`, which is blocked, ends. All of its credit is taken: how much; or by how much it was
+    /// `task`, which is blocked, ends. All of its credit is taken: how many ns; or by how many it was
     /// [behind](crate::Corrected), below 0 if it was ahead.
     fn retire(&mut self, _task: TaskId, _now_ns: Nanos) -> i64 {
         0

@@ -1264,6 +1264,23 @@ static u64 furthest_hog(void)
 	return furthest;
 }
 
+/* The furthest that what some have received is off what is due in any span, in thousandths of a quantum. */
+static u64 furthest_off(u64 quanta, u64 due_ns, u64 (*received_ns)(void))
+{
+	u64 furthest = 0, before_ns, look, error;
+
+	pass_quanta(BEGUN_QUANTA);
+	before_ns = received_ns();
+	for (look = 0; look < quanta / SPAN_QUANTA; look++) {
+		pass_quanta(SPAN_QUANTA);
+		error = magnitude(received_ns() - before_ns - due_ns);
+		before_ns = received_ns();
+		if (error > furthest)
+			furthest = error;
+	}
+	return furthest * 1000 / quantum;
+}
+
 /* Who naps has no more to come than is enough for anybody. */
 static void look_at_nappers(void)
 {
@@ -1367,24 +1384,15 @@ static u64 received_with_nappers(void)
 
 static void look_at_cgroup(u64 quanta, enum cgroup_is is)
 {
-	u64 due_ns = SPAN_QUANTA * quantum * machine.cpus / (2 + (is == NARROW));
-	u64 furthest = 0, before_ns, look, error;
+	u64 due_ns = SPAN_QUANTA * quantum * machine.cpus / (2 + (is == NARROW)), furthest;
 
 	machine.lasts = true;
 	scene.naps = is == HEAVY ? even_naps : long_naps;
 	burst_quanta = 16;
 	burst_quanta_of_cpu = 4;
 	begin_cgroups(is);
-	pass_quanta(BEGUN_QUANTA);
-	before_ns = received_with_nappers();
-	for (look = 0; look < quanta / SPAN_QUANTA; look++) {
-		pass_quanta(SPAN_QUANTA);
-		error = magnitude(received_with_nappers() - before_ns - due_ns);
-		before_ns = received_with_nappers();
-		if (error > furthest)
-			furthest = error;
-	}
-	printf("%" PRIu64 " %" PRIu64 "\n", furthest * 1000 / quantum, 100 * scene.late / scene.runs);
+	furthest = furthest_off(quanta, due_ns, received_with_nappers);
+	printf("%" PRIu64 " %" PRIu64 "\n", furthest, 100 * scene.late / scene.runs);
 }
 
 static void begin_script(void)
@@ -1397,9 +1405,8 @@ static void begin_script(void)
 	scene.looks = scene.runs_script = true;
 	for (i = 0; i < machine.tasks; i++) {
 		put_into(&machine.task[i], i == HOG_OF_X ? of_x : i < SCRIPT_HOGS ? script.of_y : others);
-		if (i == PROCESS)
-			continue;
-		begin_with_nice(&machine.task[i], 0);
+		if (i != PROCESS)
+			begin_with_nice(&machine.task[i], 0);
 	}
 	follow_kicks();
 	begin_act(0);
@@ -1413,23 +1420,14 @@ static u64 received_in_y(void)
 
 static void look_at_script(u64 quanta, bool is_long)
 {
-	u64 due_ns = SPAN_QUANTA * quantum * machine.cpus * 3 / 8, furthest = 0, before_ns, look, error;
+	u64 due_ns = SPAN_QUANTA * quantum * machine.cpus * 3 / 8;
 
 	machine.lasts = true;
 	burst_quanta = 16;
 	burst_quanta_of_cpu = 4;
 	script.acts = is_long ? long_acts : short_acts;
 	begin_script();
-	pass_quanta(BEGUN_QUANTA);
-	before_ns = received_in_y();
-	for (look = 0; look < quanta / SPAN_QUANTA; look++) {
-		pass_quanta(SPAN_QUANTA);
-		error = magnitude(received_in_y() - before_ns - due_ns);
-		before_ns = received_in_y();
-		if (error > furthest)
-			furthest = error;
-	}
-	printf("%" PRIu64 "\n", furthest * 1000 / quantum);
+	printf("%" PRIu64 "\n", furthest_off(quanta, due_ns, received_in_y));
 }
 
 /* --- a task that is picked, and does not come -------------------------------------------------- */

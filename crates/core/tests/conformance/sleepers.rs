@@ -345,11 +345,13 @@ fn chain(mut policy: Box<dyn Policy>, run_ns: Nanos, inherits: bool) -> (Nanos, 
         if task == LINK {
             left_ns -= used_ns;
             if left_ns == 0 {
-                policy.block(LINK, now_ns);
-                estate_ns += policy.retire(LINK, now_ns);
+                if inherits {
+                    policy.block(LINK, now_ns);
+                    estate_ns += policy.retire(LINK, now_ns);
+                }
                 policy.remove(LINK, now_ns);
                 policy.add(LINK, Weight::ONE);
-                if inherits && estate_ns > 0 {
+                if estate_ns > 0 {
                     let advance_ns = estate_ns.min(QUANTUM_NS.cast_signed());
                     policy.endow(LINK, advance_ns.cast_unsigned());
                     estate_ns -= advance_ns;

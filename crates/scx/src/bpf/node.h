@@ -63,7 +63,7 @@ struct group_node {
 	u32 depth;
 	/* By order; links free nodes. */
 	u32 first[GROUP_ORDERS];
-	/* What processes in it were paid and left, less what new ones had in advance (estate.h). */
+	/* What processes in it left, less what new ones began with (estate.h). */
 	s64 estate_ns;
 	/* What the estates in it owe; of a child of the root, and the root. */
 	s64 owed_ns;

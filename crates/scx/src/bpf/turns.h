@@ -31,9 +31,10 @@
  *   cpu 1 picks                      h runs between its turns
  *
  * What tasks that end leave and new ones begin with is the includer's affair (estate.h): turns_endow,
- * turns_take and turns_retire move credit, and make none. So is what many that wake may use together
- * (burst.h): `turns_gained(id, ns)` and `turns_spent(id, ns)` tell of a task's credit, turns_forfeit ends it.
- * And what a task had no use for of turns, and another may have (spare.h): turns_take_lapsed, turns_lengthen.
+ * turns_take and turns_retire move credit, or what tasks are behind, and make none. So is what many that
+ * wake may use together (burst.h): `turns_gained(id, ns)` and `turns_spent(id, ns)` tell of a task's
+ * credit, turns_forfeit ends it. And what a task had no use for of turns, and another may have (spare.h):
+ * turns_take_lapsed, turns_lengthen.
  *
  * Known limits: a cpu with nobody waiting gives turns to all that sleep with room in their credit
  * before it idles: for thousands of tasks that have just gone to sleep a millisecond or more. Whom to
