@@ -277,6 +277,54 @@ fn who_changes_weight_again_and_again_gains_nothing() {
     }
 }
 
+/// The most turns that a hog has while a newcomer of its order waits for its first one, on one cpu: all tasks
+/// of the order change their weights within it as one blocks, ends or comes anew, as those of a cgroup do.
+fn most_turns_before_a_newcomer(seed: u64) -> u32 {
+    const TASKS: u32 = 3;
+    let mut random = Random(seed);
+    let mut gr3 = super::gr3(&[vec![1 << 10; TASKS as usize], vec![1 << 12]].concat(), 1);
+    let (mut awake, mut worst) = ([true; TASKS as usize], 0);
+    let mut turns_before = [None; TASKS as usize];
+    for now_ns in (0..4000).map(|quantum| quantum * QUANTUM_NS) {
+        if random.below(4) == 0 {
+            let task = TaskId(1 + random.below(TASKS - 1));
+            let is_awake = &mut awake[task.index()];
+            *is_awake = !*is_awake;
+            if *is_awake {
+                gr3.remove(task, now_ns);
+                gr3.add(task, Weight::new(1 << 10).expect("at least 1"));
+                gr3.wake(task, now_ns);
+            } else {
+                gr3.block(task, now_ns);
+            }
+            turns_before[task.index()] = is_awake.then_some(0);
+            let awake = awake.iter().filter(|&&awake| awake).count();
+            let weight = Weight::new([2000, 1500, 1100][awake - 1]).expect("at least 1");
+            (0..TASKS).for_each(|task| gr3.set_weight(TaskId(task), weight, now_ns));
+        }
+        let picked = gr3.pick(0, now_ns).expect("the hogs are runnable");
+        gr3.charge(picked, QUANTUM_NS, now_ns);
+        turns_before.get_mut(picked.index()).map(Option::take);
+        if picked == TaskId(0) {
+            for turns in turns_before.iter_mut().flatten() {
+                *turns += 1;
+                worst = worst.max(*turns);
+            }
+        }
+    }
+    worst
+}
+
+/// Found: 3 and 4. Where who was far behind had as many turns in a row as he lacked, it was 7 to 18: the group,
+/// which counted nobody else yet, was as far ahead of him after each.
+#[test]
+fn who_is_far_behind_does_not_keep_newcomers_waiting() {
+    for seed in 0..200 {
+        let turns = most_turns_before_a_newcomer(seed);
+        assert!(turns <= 4, "seed {seed}: {turns} turns");
+    }
+}
+
 /// The most choices of a `pick` for one of `cpus` cpus while tasks of any weights come, go and change, two of
 /// them far heavier than all others.
 fn longest_search(cpus: usize, seed: u64) -> usize {

@@ -29,7 +29,7 @@ struct Task {
     moved: bool,
     since: i64,
     /// Turns that it has had one after the other, but for the first.
-    extra_turns: i64,
+    ran_twice: bool,
     holder: Option<CpuId>,
     /// In quanta.
     deficit: Number,
@@ -41,7 +41,7 @@ struct Task {
 impl Task {
     /// Its turns are counted from now on; the last one was due at `since`.
     fn count_turns(&mut self, since: i64) {
-        (self.moved, self.since, self.extra_turns, self.late) = (true, since, 0, false);
+        (self.moved, self.since, self.ran_twice, self.late) = (true, since, false, false);
     }
 }
 
@@ -194,7 +194,7 @@ impl Twin {
             let stays = self.tasks[current].deficit >= Number::one();
             let counts = self.tasks[current].moved && !self.tasks[current].blocked;
             let waits = counts && self.waited(current) >= PARTS;
-            let again = !stays && waits && self.tasks[current].extra_turns < MOST_LAG;
+            let again = !stays && waits && !self.tasks[current].ran_twice;
             let place = if stays || again { 0 } else { 1 };
             let place = (group.current + place) % group.ring.len();
             let chosen = group.ring[place];
@@ -211,7 +211,7 @@ impl Twin {
                 }
                 let known = &mut self.tasks[chosen];
                 known.since += PARTS;
-                known.extra_turns = if again { known.extra_turns + 1 } else { 0 };
+                known.ran_twice = again;
             } else if !stays && passed.is_some() {
                 let own = self.time_of(&self.groups[self.at]);
                 self.tasks[chosen].count_turns(own + PARTS);
@@ -461,7 +461,7 @@ impl Twin {
                     return;
                 }
                 self.tasks[next].since += PARTS;
-                self.tasks[next].extra_turns = 0;
+                self.tasks[next].ran_twice = false;
             }
             let allotment = self.allotment(next);
             self.tasks[next].deficit += allotment;
@@ -590,7 +590,7 @@ impl Twin {
         self.receive(order, -times(own - since, &allotment));
         let has_turn = is_alone && lag.of_all >= 0;
         self.tasks[task].since = since + if has_turn { PARTS } else { 0 };
-        (self.tasks[task].moved, self.tasks[task].extra_turns) = (true, 0);
+        (self.tasks[task].moved, self.tasks[task].ran_twice) = (true, false);
         if !has_turn {
             self.tasks[task].deficit = Number::zero();
         }
@@ -771,7 +771,7 @@ impl Policy for Twin {
             late: false,
             moved: false,
             since: 0,
-            extra_turns: 0,
+            ran_twice: false,
             holder: None,
             deficit: Number::zero(),
             frontlog: 0,

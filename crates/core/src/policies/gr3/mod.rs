@@ -257,8 +257,8 @@ struct Task {
     node: NodeId,
     /// When its last turn was due, by the time of its group, if it has moved.
     since: Time,
-    /// Turns that it has had one after the other, if it has moved: at most [`MOST_LAG`] more than one.
-    extra_turns: u8,
+    /// Its last turn was one more than its ring gave it, if it has moved.
+    ran_twice: bool,
     /// Its group has counted it from its first turn on only, not while it waited for that.
     late: bool,
     moved: Moved,
@@ -270,7 +270,7 @@ impl Task {
             weight,
             node: NIL,
             since: Time::default(),
-            extra_turns: 0,
+            ran_twice: false,
             late: false,
             moved: Moved::No,
         }

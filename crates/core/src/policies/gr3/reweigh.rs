@@ -92,7 +92,7 @@ impl Gr3 {
         let known = &mut self.tasks[task.index()];
         let slot = self.rings.get_mut(known.node);
         known.moved = if slot.task & UNREADY == 0 { Moved::Awake } else { Moved::Blocked };
-        (known.since, known.extra_turns, known.late) = (own, 0, false);
+        (known.since, known.ran_twice, known.late) = (own, false, false);
         slot.task |= UNREADY;
         let order = self.order_of(self.tasks[task.index()].weight);
         self.group(order).take_care();
@@ -201,21 +201,22 @@ impl Gr3 {
         let has_turn = current.is_none() && lag.of_all >= 0;
         let known = &mut self.tasks[task.index()];
         known.since = since.plus(if has_turn { Time::ROUND } else { 0 });
-        (known.moved, known.extra_turns) = (Moved::Awake, 0);
+        (known.moved, known.ran_twice) = (Moved::Awake, false);
         if !has_turn {
             self.rings.get_mut(known.node).deficit = 0;
         }
     }
 
     /// Whether `task`, which has moved and is current, has another turn at once: it has waited for a round.
+    /// Only one: those who come are counted from their first turns on, so that while they wait for these the
+    /// time of their group stands still for who is alone in it, as far behind after each turn as before.
     pub(super) fn has_another_turn(&mut self, task: TaskId, order: u32) -> bool {
-        let Task { since, extra_turns, .. } = self.tasks[task.index()];
-        let has =
-            u64::from(extra_turns) < MOST_LAG && self.time_of(order).since(since) >= Time::ROUND;
+        let Task { since, ran_twice, .. } = self.tasks[task.index()];
+        let has = !ran_twice && self.time_of(order).since(since) >= Time::ROUND;
         if has {
             let known = &mut self.tasks[task.index()];
             known.since = since.plus(Time::ROUND);
-            known.extra_turns += 1;
+            known.ran_twice = true;
         }
         has
     }
@@ -229,7 +230,7 @@ impl Gr3 {
         if takes {
             let known = &mut self.tasks[task.index()];
             known.since = since.plus(Time::ROUND);
-            known.extra_turns = 0;
+            known.ran_twice = false;
         }
         takes
     }

@@ -66,8 +66,8 @@ struct policy_task {
 	bool late;
 	/* It has another weight than when it came to the queue, and its turns are counted. */
 	bool moved;
-	/* Turns that it has had one after the other, but for the first. */
-	u8 extra_turns;
+	/* Its last turn was one more than its ring gave it, if it has moved. */
+	bool ran_twice;
 };
 
 struct group {
@@ -476,7 +476,7 @@ static __always_inline void count_turns(struct policy_task __arena *task, u64 ow
 {
 	task->moved = true;
 	task->since = own;
-	task->extra_turns = 0;
+	task->ran_twice = false;
 	task->late = false;
 }
 
@@ -1121,7 +1121,7 @@ static __always_inline void pass_turn(u32 id, u32 order)
 			if (is_far_ahead(next))
 				return;
 			TASK(next)->since += ROUND;
-			TASK(next)->extra_turns = 0;
+			TASK(next)->ran_twice = false;
 		}
 		TASK(next)->deficit += allotment(TASK(next));
 	}
@@ -1225,7 +1225,7 @@ static __always_inline bool take_turn(u32 id)
 		return false;
 	}
 	TASK(id)->since += ROUND;
-	TASK(id)->extra_turns = 0;
+	TASK(id)->ran_twice = false;
 	return true;
 }
 
@@ -1239,14 +1239,18 @@ static __always_inline void take_passed_turn(u32 id, u32 order)
 	TASK(id)->since += ROUND;
 }
 
-/* True if a task that has moved, and is current, has another turn at once: it has waited for a round. */
+/*
+ * True if a task that has moved, and is current, has another turn at once: it has waited for a round. Only
+ * one: those who come are counted from their first turns on, so that while they wait for these the time of
+ * their group stands still for who is alone in it, as far behind after each turn as before.
+ */
 static __always_inline bool take_another_turn(u32 id)
 {
 	struct policy_task __arena *task = TASK(id);
 
-	if (!task->moved || task->blocked || task->extra_turns >= MOST_LAG || waited(id) < ROUND)
+	if (!task->moved || task->blocked || task->ran_twice || waited(id) < ROUND)
 		return false;
-	task->extra_turns++;
+	task->ran_twice = true;
 	TASK(id)->since += ROUND;
 	TASK(id)->deficit += allotment(TASK(id));
 	return true;
@@ -1545,7 +1549,7 @@ policy_fn u32 enter_behind(u32 id)
 	enter(id, at);
 	receive(order, -times(own - since, allotment(task), one));
 	task->moved = true;
-	task->extra_turns = 0;
+	task->ran_twice = false;
 	/* Who is alone has its allotment at once, unless it is ahead. */
 	if (alone && STATE->lag_of_all >= 0)
 		task->since += ROUND;
