@@ -315,8 +315,8 @@ fn most_turns_before_a_newcomer(seed: u64) -> u32 {
     worst
 }
 
-/// Found: 3 and 4. Where who was far behind had as many turns in a row as he lacked, it was 7 to 18: the group,
-/// which counted nobody else yet, was as far ahead of him after each.
+/// Found: 3 and 4. Where who was far behind had as many turns in a row as he lacked, it was 7 to 18: his
+/// group, which counted nobody else yet, was as far ahead of him after each.
 #[test]
 fn who_is_far_behind_does_not_keep_newcomers_waiting() {
     for seed in 0..200 {

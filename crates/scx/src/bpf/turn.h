@@ -52,6 +52,8 @@ struct turn {
 	u64 turn_ns;
 	/* What it had no use for of turns that were charged, and nobody has taken. */
 	u64 lapsed_ns;
+	/* Since when the policy serves it, and what its turns since then lasted (POLICY_COUNTS_LATE only). */
+	u64 joined_ns, served_ns;
 	u32 weight;
 	/* The cpu that runs it, or whose slot has it while it is interrupted. */
 	u32 cpu;

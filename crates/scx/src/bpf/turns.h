@@ -16,6 +16,7 @@
  * says how its turns are paid:
  *
  *   POLICY_CREDIT_QUANTA   the most credit
+ *   POLICY_COUNTS_LATE     1 if it counts a task from its first turn on (estate.h); else 0
  *   POLICY_PAYS_WHOLE      a turn is charged as a whole quantum, what was not used of it is credit;
  *                          else as what was used
  *
@@ -186,6 +187,10 @@ turns_fn void turns_join(struct turn __arena *turn, u32 id)
 {
 	policy_assert(turns_is_out(turn));
 	turn->place = TURN_QUEUED;
+	if (POLICY_COUNTS_LATE) {
+		turn->joined_ns = now_ns();
+		turn->served_ns = 0;
+	}
 	policy_wake(id);
 }
 
@@ -200,6 +205,13 @@ turns_fn void turns_leave(struct turn __arena *turn, u32 id)
 turns_fn void turns_give_turn(struct turn __arena *turn, u32 id, u64 left_ns)
 {
 	turn->lapsed_ns += left_ns - turns_give(turn, id, left_ns);
+}
+
+/* A task has a turn. */
+turns_fn void turns_count(struct turn __arena *turn)
+{
+	if (POLICY_COUNTS_LATE)
+		turn->served_ns += quantum_ns();
 }
 
 /* The turn of a task, which does not run, is over: the policy is charged for it. */
@@ -224,6 +236,7 @@ policy_fn u64 turns_pay_asleep(u32 id)
 	struct turn __arena *turn = TURN(id);
 
 	TURNS->consumed++;
+	turns_count(turn);
 	if (!POLICY_PAYS_WHOLE && !turn->kept)
 		return turns_give(turn, id, quantum_ns());
 	turns_give_turn(turn, id, quantum_ns());
@@ -402,6 +415,7 @@ turns_fn u32 turns_start(u32 cpu, u32 id)
 turns_fn void turns_have(struct turn __arena *turn)
 {
 	turn->place = TURN_PICKED;
+	turns_count(turn);
 	turn->turn_ns = quantum_ns();
 	turn->lengthened = false;
 }
