@@ -23,7 +23,6 @@ const NODES: usize = 12;
 const ROUNDING: f64 = 0.002;
 /// In a tree, what tasks have of cpus that are short is in parts, which are whole numbers.
 const PARTS_ROUNDING: f64 = TASKS as f64 / 65536.0;
-const SANITIZED: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
 #[derive(Clone, Copy)]
 struct Task {
@@ -241,7 +240,7 @@ fn given(told: &[u32], idle: usize, cpus: u32) -> Vec<f64> {
 /// The first rate that is not what is due, in the histories of these seeds; weights are what
 /// `told` makes of them.
 fn wrong(seeds: std::ops::Range<u64>, told_as: fn(u32) -> u32) -> Option<String> {
-    let program = native::build("bound.c", "bound.h", SANITIZED);
+    let program = native::build("bound.c", "bound.h", native::SANITIZERS);
     for seed in seeds {
         let (cpus, changes, dues) = history(seed);
         let answer = native::answer(&program, &changes);
@@ -299,7 +298,7 @@ fn told_beside_all_masks(then: &str) -> String {
     (2..255).for_each(|mask| add(mask, mask, &then.replace("ID", &mask.to_string())));
     (300..303).for_each(|id| add(id, 1, ""));
     (303..312).for_each(|id| add(id, 255, ""));
-    native::answer(&native::build("bound.c", "bound.h", SANITIZED), &(changes + "q\n"))
+    native::answer(&native::build("bound.c", "bound.h", native::SANITIZERS), &(changes + "q\n"))
 }
 
 #[test]

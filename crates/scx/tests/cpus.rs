@@ -19,10 +19,9 @@ const STEPS: usize = 10_000;
 fn compile(policy: &str) -> PathBuf {
     let machine = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/tests/machine");
     let here = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/tests");
-    let flags =
-        ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DMACHINE_HAS_MASKS"];
     let lax = ["-Wno-unused", "-Wno-unused-parameter", "-Wno-sign-compare"];
-    native::compile("cpus.c", policy, &[&flags[..], &lax, &[machine, here]].concat())
+    let flags = [native::SANITIZERS, &lax, &["-DMACHINE_HAS_MASKS", machine, here]].concat();
+    native::compile("cpus.c", policy, &flags)
 }
 
 /// What happened on a machine of so many cpus, in the words of `scx_prorata --record`.

@@ -430,8 +430,7 @@ fn compare_with_options(policy: &str, options: &[u32], core: &str, events: usize
 }
 
 fn compile(policy: &str) -> std::path::PathBuf {
-    let sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-    native::compile("replay.c", policy, &sanitizers)
+    native::compile("replay.c", policy, native::SANITIZERS)
 }
 
 fn sleepers(seed: u64) -> Sleepers {

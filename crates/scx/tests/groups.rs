@@ -288,11 +288,9 @@ fn wrong_rate(told: &[(usize, u32)], rates: &[(usize, f64)], cpus: usize) -> Opt
     })
 }
 
-const SANITIZED: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-
 /// The histories of these seeds; an error names the first difference. The kernel's tree has `more` cpus.
 fn compare(seeds: std::ops::Range<u64>, more: usize) -> Result<(), String> {
-    let program = native::build("groups.c", "group.h", SANITIZED);
+    let program = native::build("groups.c", "group.h", native::SANITIZERS);
     for seed in seeds {
         let mut world = World::new(seed, more);
         for number in 0..HISTORY {
@@ -432,7 +430,7 @@ fn watch(program: &Path, seed: u64, longest_ns: usize, look_ns: u64, lost: usize
 }
 
 fn program() -> std::path::PathBuf {
-    native::build("groups.c", "due", SANITIZED)
+    native::build("groups.c", "due", native::SANITIZERS)
 }
 
 #[test]

@@ -6,6 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 
+/// The address sanitizer, and that of undefined behaviour but for what the former finds, too: looking for that
+/// twice is a third of compiling.
+#[allow(dead_code)] // not every test has them
+pub(crate) const SANITIZERS: &[&str] = &[
+    "-fsanitize=address,undefined",
+    "-fno-sanitize=null,alignment,object-size",
+    "-fno-sanitize-recover=all",
+];
+
 /// A program from `tests/SOURCE` with a policy's header, built with these flags.
 #[allow(dead_code)] // not every test has policies
 pub(crate) fn compile(source: &str, policy: &str, flags: &[&str]) -> PathBuf {
