@@ -76,7 +76,8 @@
 //!   round starves. Here the task keeps its place and its deficit if it stays in its group; and wherever it
 //!   goes it stays as far behind or ahead as it was (`reweigh.rs`). From its first change on, until it
 //!   leaves the queue or the cap moves it, its turns are counted: who enters a group and has waited for a
-//!   round is next, who is still behind by a round after his turn has another one (up to 16), who is ahead
+//!   round is next, who is still behind by a round after his turn has one more (not as many as he lacks: an
+//!   arrival that its group does not count yet would wait for all of them), who is ahead
 //!   by half a round lets his pass (and who has it instead is counted from then on: he would else have all
 //!   that the others let pass), and the groups' work follows, also when he leaves. Until that is in order
 //!   again the group of least V/Φ is next. On one cpu, whatever changes, everybody was within 8 quanta of the
