@@ -101,14 +101,7 @@ impl Args {
 pub(crate) fn run() -> Result<()> {
     eprintln!("xtask: in the kernel, 1 cpu");
     let machine = Check { cpus: 1, ..Check::default() };
-    let scripts = [
-        shares(),
-        decisions(&[GR3]),
-        loaded(&[flood(), weights()]),
-        recorded(),
-        run_command(),
-        storms_on_one_cpu(),
-    ];
+    let scripts = [shares(), decisions(&[GR3]), loaded(&[weights()]), storms_on_one_cpu()];
     boot_and_check(&machine, &scripts)?;
     eprintln!("xtask: in the kernel, 2 cpus");
     let machine = Check { cpus: 2, ..Check::default() };

@@ -15,8 +15,8 @@ const LOADS: &str = "/sys/kernel/sched_ext/enable_seq";
 /// What the loader says.
 pub(crate) const LOG: &str = "/tmp/loader.log";
 const SOCKET: &str = "/run/scx_prorata.sock";
-/// Loading verifies the program, which an emulated cpu takes its time for.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Loading verifies the program: two thousand million instructions, of 64 ns each on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A scheduler of the comparison, while it schedules.
 pub(crate) struct Scheduler {
