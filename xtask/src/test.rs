@@ -34,6 +34,7 @@ impl Args {
             "warnings",
         ];
         step("lints without the simulator", || cargo(&alone))?;
+        step("the library's documentation", document)?;
         step("no_std", no_std::check)?;
         step("tests", || cargo(&["test", "--workspace"]))?;
         step("Python", python::check)?;
@@ -60,6 +61,13 @@ fn step(name: &str, run: impl FnOnce() -> Result<()>) -> Result<()> {
         processor_time.as_secs_f64()
     );
     Ok(())
+}
+
+/// What people read of the library has no link that leads nowhere.
+fn document() -> Result<()> {
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(shell::workspace()).env("RUSTDOCFLAGS", "--deny warnings");
+    shell::run(cargo.args(["doc", "--no-deps", "--package", "prorata"]))
 }
 
 fn cargo(arguments: &[&str]) -> Result<()> {

@@ -41,7 +41,7 @@ const SLEEPER_SECONDS: u32 = 4;
 const SERVED_PERCENT: u32 = 98;
 const P99_MS: u32 = 3;
 /// The policy under random disturbances, in virtual seconds; `vm-stress` has the long form.
-const STRESS_SECONDS: u64 = 5;
+const STRESS_SECONDS: u64 = 3;
 /// Hogs' shares of so many seconds after each change of cpus, in per mille; or three quanta, if that is more.
 const HOTPLUG_SECONDS: u32 = 4;
 const HOTPLUG_ERROR: u32 = 20;

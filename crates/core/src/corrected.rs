@@ -116,7 +116,7 @@
 //! percents: what it has asked for is not known before. Nothing is told of whose child a task is: who leaves
 //! new ones behind gained up to 24 quanta, once (`cargo xtask cheats`; who does not, 2.2).
 //!
-//! *Cost*: until the first change two stores a decision. Then O(1) and [`Online`]'s for each call, O(P)
+//! *Cost*: until the first change two stores a decision. Then O(1) and `Online`'s for each call, O(P)
 //! for `interrupt`, and on several cpus O(P) more for a change, a wake-up or a task that blocks where
 //! weights may be infeasible. About 155 bytes a task. Nothing allocates but `add`, the first change, and on
 //! several cpus lists that grow.

@@ -102,7 +102,7 @@ struct Share {
 
 const UNKNOWN: Share = Share { per_weight: 0, saturated: false, found: 0 };
 
-/// A tree over `P`. See the [module documentation](self).
+/// A tree over `P`. `hierarchy/flat.rs` opens with how it works and how far it is off.
 #[derive(Clone, Debug)]
 pub struct Flat<P> {
     policy: P,

@@ -20,7 +20,7 @@
 //!
 //! *Bound*: with a fixed set and whole quanta in step, and `ties=pd2`, there are always P eligible
 //! tasks, so the schedule is that of DFS and P-fair, −1 < e < 1. With the paper's tie rules that holds
-//! for all but the few sets where these fail (see [`dfs`](super::dfs)). Otherwise it is not P-fair,
+//! for all but the few sets where these fail (see [`dfs`]). Otherwise it is not P-fair,
 //! as the paper says.
 //! *Never idle*: the auxiliary queue holds every waiting task, so `pick` returns `None` only if none
 //! waits. *Cost*: `pick` and `charge` O(log N) amortised: those of DFS and, when nobody is eligible,

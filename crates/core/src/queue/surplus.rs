@@ -53,7 +53,7 @@ struct Node {
 
 const EMPTY: Node = Node { winner: NOBODY, stands_until: NEVER, until: NEVER };
 
-/// Tasks by surplus. See the [module documentation](self).
+/// Tasks by surplus. `queue/surplus.rs` opens with how it works.
 #[derive(Clone, Debug)]
 pub struct Surplus {
     /// By task.
