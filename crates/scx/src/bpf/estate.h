@@ -122,7 +122,7 @@ global_fn u32 begin_in_advance(u32 id)
 /*
  * Where turns are kept, what a task, which ends, was due and had no turns for, below 0 if it had more, at
  * most a quantum. If the policy counts it from its first turn on, it may have waited for that for a round, or
- * have had it at once where nobody was beside it: of the few that it lives for.
+ * have had it at once where nobody was beside it: much to who lives for a few turns.
  */
 static __always_inline s64 unserved_ns(u32 id)
 {
