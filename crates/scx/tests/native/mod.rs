@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// The address sanitizer, and that of undefined behaviour but for alignment and what the former finds, too: to
-/// look for these is a third of compiling.
+/// The address sanitizer, and that of undefined behaviour but for alignment and what the former finds, too:
+/// to look for these is a third of compiling.
 #[allow(dead_code)] // not every test has them
 pub(crate) const SANITIZERS: &[&str] = &[
     "-fsanitize=address,undefined",
