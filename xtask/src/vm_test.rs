@@ -94,8 +94,8 @@ impl Args {
     }
 }
 
-/// Runs all checks: on one and on two cpus, and on other machines; and loads every policy on the oldest
-/// kernel that it must load on, and on the newest that there is.
+/// Runs all checks: on two cpus, on one what may differ there, and on other machines; and loads every policy
+/// on the oldest kernel that it must load on, and on the newest that there is.
 ///
 /// On an emulated cpu loading takes ten seconds: checks that need the same scheduler share one.
 pub(crate) fn run() -> Result<()> {

@@ -278,7 +278,7 @@ fn compiler() -> Command {
 fn compile(source: &str, object: &Path, flags: &[&str]) -> Result<()> {
     let tests = shell::workspace().join("crates/scx/tests");
     let mut compile = compiler();
-    // Half of the time; tests ask for no exact numbers.
+    // Tests ask for no exact numbers, and compile every policy.
     let optimise = if cfg!(test) { "-O1" } else { "-O2" };
     compile.args([optimise, "-g", "-Wall", "-Werror", "-Wno-unused"]).args(flags);
     compile.arg("-I").arg(tests.join("machine")).arg("-c").arg(tests.join(source));

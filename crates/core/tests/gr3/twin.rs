@@ -28,7 +28,7 @@ struct Task {
     /// round.
     moved: bool,
     since: i64,
-    /// Turns that it has had one after the other, but for the first.
+    /// Its last turn was one more than its ring gave it, if it has moved.
     ran_twice: bool,
     holder: Option<CpuId>,
     /// In quanta.
