@@ -8,6 +8,7 @@
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED owner
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED yields
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED beside
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED unlike
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED within
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED pinned
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED narrow
@@ -33,6 +34,9 @@
  * cgroups of the same weight; the other tasks are nappers, bound to one cpu each, which run for moments. How
  * far a hog is off its share in any 1000 quanta is printed, in thousandths of a quantum, and how many of a
  * hundred runs of nappers waited for more than a quarter of one.
+ *
+ * With `unlike` three hogs of weights 3, 2, 1 are bound to one cpu, and two of weight 1 are not; the other
+ * tasks nap, are not bound, and weigh the most. How far a hog is off is printed again.
  *
  * With `within` two hogs are in one cgroup and four in another of the same weight, and the other tasks nap in
  * the first, for longer. How far that is off its half in any 1000 quanta is printed, and late runs again.
@@ -1016,7 +1020,7 @@ static void look_at_weights(u64 quanta, void (*bind)(void), bool beside_owner)
 static const struct naps {
 	u64 run_ns, run_more_ns, apart_ns, apart_more_ns;
 } short_naps = { 20000, 200000, 1000000, 100000000 }, long_naps = { 1000000, 200000, 18000000, 4000000 },
-  even_naps = { 3000000, 2000000, 3000000, 8000000 };
+  even_naps = { 3000000, 2000000, 3000000, 8000000 }, rare_naps = { 100000, 200000, 50000000, 900000000 };
 
 #define LATE_PART 4
 
@@ -1289,7 +1293,7 @@ static void look_at_nappers(void)
 	for (i = scene.hogs; i < machine.tasks; i++) {
 		u64 quanta = slots[kept_slot(&machine.task[i].p)].paid_ns / quantum;
 
-		if (quanta > PAID_QUANTA)
+		if (quanta > paid_quanta())
 			machine_broken("napper %u has %" PRIu64 " quanta to come", i, quanta);
 	}
 }
@@ -1317,12 +1321,11 @@ static void look_at_idle_cpus(u64 quanta)
 	printf("%" PRIu64 "\n", scene.idle_ns * 1000 / (quanta * quantum));
 }
 
-static void look_at_bound_hogs(u64 quanta)
+/* The furthest in any span of so many quanta. */
+static u64 furthest_hog_within(u64 quanta)
 {
 	u64 furthest = 0, look, error;
 
-	scene.looks = true;
-	begin_scene();
 	furthest_hog();
 	for (look = 0; look < quanta / SPAN_QUANTA; look++) {
 		pass_quanta(SPAN_QUANTA);
@@ -1331,7 +1334,58 @@ static void look_at_bound_hogs(u64 quanta)
 		if (error > furthest)
 			furthest = error;
 	}
+	return furthest;
+}
+
+static void look_at_bound_hogs(u64 quanta)
+{
+	u64 furthest;
+
+	scene.looks = true;
+	begin_scene();
+	furthest = furthest_hog_within(quanta);
 	printf("%" PRIu64 " %" PRIu64 "\n", furthest, 100 * scene.late / scene.runs);
+}
+
+/* --- hogs of different weights, some of them bound, beside who weighs the most ------------------- */
+
+#define MOST_NICE -20
+
+/* What each of them is due in a span, in thousandths. */
+static const struct {
+	u32 weight, due;
+	bool bound;
+} unlike_hogs[] = {
+	{ 3, 500, true }, { 2, 333, true }, { 1, 167, true }, { 1, 500, false }, { 1, 500, false },
+};
+
+static void begin_unlike(void)
+{
+	u32 i;
+
+	machine.lasts = scene.looks = true;
+	scene.naps = rare_naps;
+	scene.hogs = sizeof(unlike_hogs) / sizeof(*unlike_hogs);
+	for (i = 0; i < machine.tasks; i++) {
+		struct machine_task *task = &machine.task[i];
+
+		set_mask(task, i < scene.hogs && unlike_hogs[i].bound ? 1 << BOUND_CPU : ALL);
+		begin_with_nice(task, MOST_NICE);
+		if (i < scene.hogs) {
+			scene.due[i] = unlike_hogs[i].due;
+			begin();
+			choose_weight(&task->p, kept_slot(&task->p), unlike_hogs[i].weight, true);
+			unlock();
+		}
+	}
+	follow_kicks();
+	pass_quanta(BEGUN_QUANTA);
+}
+
+static void look_at_unlike_hogs(u64 quanta)
+{
+	begin_unlike();
+	printf("%" PRIu64 "\n", furthest_hog_within(quanta));
 }
 
 /* --- nappers in a cgroup of hogs ---------------------------------------------------------------- */
@@ -1568,6 +1622,8 @@ int main(int count, char **arguments)
 			look_at_weights(steps, act_some_times, true);
 		else if (!strcmp(arguments[6], "yields"))
 			look_at_weights(steps, begin_to_yield, true);
+		else if (!strcmp(arguments[6], "unlike"))
+			look_at_unlike_hogs(steps);
 		else if (!strcmp(arguments[6], "within"))
 			look_at_cgroup(steps, FREE);
 		else if (!strcmp(arguments[6], "pinned"))

@@ -274,6 +274,19 @@ fn cgroups_keep_their_shares(policy: &str, program: &Path, sleepers: &[usize]) {
     }
 }
 
+/// Hogs of unlike weights keep their shares of a cpu beside who weighs the most and wakes twice a second:
+/// where turns are kept, a hog is off by at most 13 quanta of 1000, on average of four machines, and by 3
+/// where turns are corrected. (Of 40: gr3 9.4, wfq 6.6, dfs-fa 9.4, the median; corrected 1.5. Under gr3 15,
+/// up to 37, if what is enough is reckoned as if no cpus were short.)
+fn unlike_hogs_keep_their_shares(program: &Path, sleepers: &[usize]) {
+    for &sleepers in sleepers {
+        let furthest = |seed| found::<1>(program, [sleepers, 2, 6, 6000, seed], "unlike");
+        let sum: u64 = (1..5).map(|seed| furthest(seed)[0]).sum();
+        let most = if sleepers == 1 { 13_000 } else { 3_000 };
+        assert!(sum <= 4 * most, "sleepers {sleepers}: {sum} thousandths of a quantum in four");
+    }
+}
+
 /// A cgroup of a hog and a script keeps its 750 quanta: what processes were paid and did not use is the
 /// hog's, and what they were behind the next ones'. (Of 16 seeds, processes that run for a millisecond:
 /// gr3 4.7, wfq 2.9, dfs-fa 2.8, where turns are corrected 1.9; for three: 30, 9.3, 6.9, 2.7. If what
@@ -324,6 +337,7 @@ fn holds(policy: &str, core: &str) {
     hogs_keep_their_share_beside_who_yields(&program, if corrected { &[2] } else { &[1, 2] });
     bound_tasks_keep_their_shares(&program, corrected);
     cgroups_keep_their_shares(policy, &program, if policy == "gdq" { &[2] } else { &[1, 2] });
+    unlike_hogs_keep_their_shares(&program, if corrected { &[2] } else { &[1, 2] });
     cgroups_keep_what_processes_leave(policy, &program, if corrected { &[2] } else { &[1, 2] });
     let (mut changes_of_cpus, mut ended, mut forfeits, mut lengthened) = (0, 0, 0, 0);
     for seed in 0..12 {

@@ -211,11 +211,17 @@ global_fn u32 settle_idlers(void)
 	return 0;
 }
 
-/* What a task is due in some time, of at most DEBT_LASTS_NS, but for what it is capped to. */
+/*
+ * What a task is due in some time, of at most DEBT_LASTS_NS, but for what it is capped to. Where turns are
+ * corrected, as if no cpus were short: what is enough to pay was found by that (paid.h).
+ */
 static u64 due_within(const struct slot __arena *slot, u64 time_ns)
 {
 	u64 total = NODE(GROUP_ROOT)->competing << tree->scale, part;
+	/* No branch: the verifier of 6.18 has a bug ("unexpected regs") that one here meets. */
+	u64 is_short = !!BOUND->gone & !corrects_turns();
 
+	total += is_short * (BOUND->per_cpu * MASK(0)->count - total);
 	part = ((u64)slot->weight * MASK(0)->count << 10) / (total | 1);
 	return part < 1 << 10 ? part * time_ns >> 10 : time_ns;
 }

@@ -62,7 +62,8 @@
 
 /* Enough is this many quanta for a task that is due a cpu, such a part of it, nearly, for others, … */
 #define PAID_QUANTA 15
-/* … or this many, of one that may run anywhere, where who stands aside loses turns that are due to him, … */
+/* … or this many, and so many of one that may run anywhere, where who stands aside loses turns, … */
+#define PAID_QUANTA_KEPT 20
 #define PAID_QUANTA_FREE_KEPT 45
 /* … but no less than this; or this, where who stands aside loses such turns, and few wait. */
 #define PAID_QUANTA_LEAST 1
@@ -309,6 +310,12 @@ static __always_inline u64 least_paid_ns(const struct slot __arena *slot)
 	return PAID_QUANTA_LEAST_KEPT * quantum;
 }
 
+/* Quanta that are enough for a bound task that is due a whole cpu. */
+static __always_inline u64 paid_quanta(void)
+{
+	return corrects_turns() ? PAID_QUANTA : PAID_QUANTA_KEPT;
+}
+
 /* Called, so that picks have stack left. */
 global_fn u32 is_paid_enough(u32 id)
 {
@@ -317,7 +324,7 @@ global_fn u32 is_paid_enough(u32 id)
 	/* Who leaves loses those. */
 	if (POLICY_GRANTED(id) && !slot->bound.mask && slot->paid_ns < PAID_GRANTED_QUANTA * quantum)
 		return false;
-	u64 quanta = slot->bound.mask || corrects_turns() ? PAID_QUANTA : PAID_QUANTA_FREE_KEPT;
+	u64 quanta = slot->bound.mask || corrects_turns() ? paid_quanta() : PAID_QUANTA_FREE_KEPT;
 	/* Of 1.6 turns: one, or two, on average so many; rounded, it would be two each time. */
 	s64 enough_ns = due_within(slot, quanta * quantum) - shared->now_ns % quantum;
 
@@ -330,14 +337,14 @@ global_fn u32 is_paid_enough(u32 id)
 
 /*
  * How long after the one before a task's turn is due that it was paid: of who is due less than one in
- * PAID_QUANTA. Else light tasks, who may have one each, had the more the more they are.
+ * paid_quanta(). Else light tasks, who may have one each, had the more the more they are.
  */
 static __always_inline u64 paid_apart_ns(const struct slot __arena *slot)
 {
 	u64 apart_ns = PAID_APART_QUANTA * quantum;
 	u64 due_ns = due_within(slot, apart_ns) / PAID_APART_QUANTA;
 
-	if (due_ns * PAID_QUANTA >= quantum)
+	if (due_ns * paid_quanta() >= quantum)
 		return 0;
 	return due_ns * PAID_APART_QUANTA > quantum ? quantum * quantum / due_ns : apart_ns;
 }
