@@ -1,7 +1,8 @@
 //! `cargo xtask vm-test`: what must hold in a real kernel, in the test machine.
 //!
-//! Time in the machine is executed instructions, so that a busy host changes nothing. Each check is
-//! a command; a machine that ends with another code than 0, or whose kernel warns, fails.
+//! Where something is measured, time in the machine is executed instructions, so that a busy host changes
+//! nothing. Each check is a command; a machine that ends with another code than 0, or whose kernel warns,
+//! fails.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -60,7 +61,7 @@ const FAR_ERROR: u32 = 60;
 
 /// Attempts of each attack that is a race; `cargo xtask vm -- xtask guest attack` makes as many as one
 /// likes.
-const RACES: u32 = 50;
+const RACES: u32 = 20;
 
 const FLOOD_SECONDS: u64 = 2;
 
@@ -97,26 +98,27 @@ impl Args {
 /// Runs all checks: on two cpus, on one what may differ there, and on other machines; and loads every policy
 /// on the oldest kernel that it must load on, and on the newest that there is.
 ///
-/// On an emulated cpu loading takes ten seconds: checks that need the same scheduler share one.
+/// On an emulated cpu loading takes ten seconds, and three times as long where time is executed instructions:
+/// checks that need the same scheduler share one, and those that measure nothing are run in the host's time.
 pub(crate) fn run() -> Result<()> {
     eprintln!("xtask: in the kernel, 1 cpu");
     let machine = Check { cpus: 1, ..Check::default() };
     let scripts = [shares(), decisions(&[GR3]), loaded(&[weights()]), storms_on_one_cpu()];
     boot_and_check(&machine, &scripts)?;
-    eprintln!("xtask: in the kernel, 2 cpus");
+    eprintln!("xtask: 2 cpus that run at once");
     let machine = Check { cpus: 2, ..Check::default() };
     let policies: Vec<_> = POLICIES.iter().copied().chain([APART]).collect();
     let scripts = [
-        shares(),
-        decisions(&policies),
         refusals(),
-        loaded(&[refusals_while_loaded(), attacks(), flood(), weights()]),
+        loaded(&[refusals_while_loaded(), attacks()]),
         contained(),
-        recorded(),
-        run_command(),
-        storms(),
-        corrected(),
+        decisions(&policies),
     ];
+    boot_and_check_at_once(&machine, &scripts)?;
+    eprintln!("xtask: in the kernel, 2 cpus");
+    // Who has flooded is answered late.
+    let answered = loaded(&[weights(), flood()]);
+    let scripts = [shares(), answered, recorded(), run_command(), storms(), corrected()];
     boot_and_check(&machine, &scripts)?;
     let stress = vm_stress::stress("gr3", STRESS_SECONDS, 1);
     let apart = vm_stress::stress("gdq-distributed", STRESS_SECONDS, 1);
@@ -139,7 +141,7 @@ pub(crate) fn run() -> Result<()> {
     boot_and_check(&machine, &[slow_hotplug()])?;
     eprintln!("xtask: in the kernel, 2 of 4 cpus offline");
     let machine = Check { cpus: 4, boot: "maxcpus=2", ..Check::default() };
-    boot_and_check(&machine, &[bound_to_offline_cpus()])?;
+    boot_and_check_at_once(&machine, &[bound_to_offline_cpus()])?;
     eprintln!("xtask: in the kernel, 2 sockets of 4 cpus");
     let machine = Check { cpus: 8, smt: true, sockets: 2, ..Check::default() };
     boot_and_check(&machine, &[sockets()])?;
@@ -155,7 +157,7 @@ pub(crate) fn run() -> Result<()> {
         eprintln!("xtask: in kernel {}", kernel.unwrap_or_default());
         // With siblings there is more to verify.
         let machine = Check { kernel, cpus: 2, smt: true, ..Check::default() };
-        match boot_and_check(&machine, &[loads(others)]) {
+        match boot_and_check_at_once(&machine, &[loads(others)]) {
             Err(error) if error.is::<vm::NoSuchKernel>() => eprintln!("xtask: skipped: {error}"),
             result => result?,
         }
