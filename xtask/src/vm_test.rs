@@ -494,7 +494,7 @@ unshare -p -f --mount-proc sh -ec '
     scx_prorata & LOADER=$!
     until [ -S /run/scx_prorata.sock ]; do kill -0 $LOADER; sleep 0.1; done
     sleep 1000 & INSIDE=$!
-    sleep 0.5
+    sleep 2
     [ $INSIDE -lt $1 ]
     test \"$(scx_prorata weight get --pid $INSIDE)\" = \"$INSIDE 1024\"
     scx_prorata weight set --pid $INSIDE 77
@@ -518,7 +518,7 @@ as 1000 unshare -U -r true
 refused as 1000 unshare -U -r scx_prorata weight set --pid $ROOTS 5
 refused as 1000 unshare -U -r scx_prorata weight set --user 0 5
 xtask guest as 1000 unshare -U -r sleep 1000 & SLEEPER=$!
-sleep 0.5
+sleep 2
 as 1000 scx_prorata weight set --pid $SLEEPER 500
 refused as 1000 unshare -U -r scx_prorata weight set --pid $SLEEPER 501
 refused as 1001 unshare -U -r scx_prorata weight set --pid $SLEEPER 5
