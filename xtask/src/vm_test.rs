@@ -61,7 +61,7 @@ const FAR_ERROR: u32 = 60;
 
 /// Attempts of each attack that is a race; `cargo xtask vm -- xtask guest attack` makes as many as one
 /// likes.
-const RACES: u32 = 20;
+const RACES: u32 = 50;
 
 const FLOOD_SECONDS: u64 = 2;
 

@@ -22,7 +22,7 @@
  * has a mask is asleep there: what his cpus cannot give nobody owes him. And who is behind the ideal has been
  * paid enough only with so much more, who is ahead with less. Where turns are kept, who has left the queue
  * loses what would have been his: so what is enough is some turns, but where many wait for such turns, and
- * for who is restless; and three times as much for who may run anywhere. Nobody is paid for a run between
+ * for who is restless; and more than twice as much for who may run anywhere. Nobody is paid for a run between
  * turns, which no policy is charged for: the cpu declines it.
  *
  * Seats. Policies keep a task for the cpu that ran it until that asks again, and a cpu that runs paid
@@ -310,7 +310,7 @@ static __always_inline u64 least_paid_ns(const struct slot __arena *slot)
 	return PAID_QUANTA_LEAST_KEPT * quantum;
 }
 
-/* Quanta that are enough for a bound task that is due a whole cpu. */
+/* Quanta that are enough for who is due a whole cpu, if he is bound, or turns are corrected. */
 static __always_inline u64 paid_quanta(void)
 {
 	return corrects_turns() ? PAID_QUANTA : PAID_QUANTA_KEPT;
