@@ -190,9 +190,10 @@ fn hogs_keep_their_weights(program: &Path, sleepers: &[usize]) {
             let least = least_of_hogs(program, sleepers, cpus, seed);
             assert!(least >= 97, "sleepers {sleepers}, {cpus} cpus, seed {seed}: {least} %");
         }
-        // Of 500, 100 for each policy as it is by default, three were below 97, at 96. (Seed 12 is 93 under
-        // gr3 if tasks stay near their cache until they have been paid enough.)
-        for seed in [8, 10, 12] {
+        // Of 149 under gr3, wfq and dfs-fa with kept turns none was below 100. (Seed 6 is 91 under wfq, 46
+        // is 95 under dfs-fa, if as much is paid in advance to who is restless as to others, and 12 is 93
+        // under gr3 if tasks stay near their cache until they have been paid enough.)
+        for seed in [6, 8, 12, 46] {
             let least = least_beside_masks(program, sleepers, seed);
             assert!(least >= 97, "sleepers {sleepers}, masks, seed {seed}: {least} %");
         }
@@ -200,7 +201,7 @@ fn hogs_keep_their_weights(program: &Path, sleepers: &[usize]) {
 }
 
 /// What tasks count for is told when it is known what cpus are worth, and who may run anywhere, and was paid
-/// turns, does not lose those that are due to him: 97 %. (Of 12 seeds 98; else 87 to 97 of these.)
+/// turns, does not lose those that are due to him: 97 %. (Of 12 seeds 99; else 87 to 97 of these.)
 fn hogs_keep_what_their_cgroup_weighs(program: &Path, sleepers: &[usize]) {
     for &sleepers in sleepers {
         for seed in 1..4 {
@@ -210,8 +211,8 @@ fn hogs_keep_what_their_cgroup_weighs(program: &Path, sleepers: &[usize]) {
     }
 }
 
-/// However often somebody yields, there are no more turns than time: 97 %, and 45 quanta of 200 apart. (Of 16
-/// seeds 99 and 34 under gr3, 99 and 17 under the others. Under gr3 82 if who yields loses the rest of his
+/// However often somebody yields, there are no more turns than time: 97 %, and 45 quanta of 200 apart. (Of 48
+/// seeds 101 and 45 under gr3, 99 and 16 under the others. Under gr3 82 if who yields loses the rest of his
 /// turn: hogs are granted hundreds of quanta each, for later, and one has them while the other waits.)
 fn hogs_keep_their_share_beside_who_yields(program: &Path, sleepers: &[usize]) {
     for &sleepers in sleepers {

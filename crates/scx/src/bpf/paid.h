@@ -296,16 +296,23 @@ static __always_inline void note_moved(struct slot __arena *slot)
 		slot->changes_until_ns = most_ns;
 }
 
+/* True of a task that had others often of late. */
+static __always_inline bool is_restless(const struct slot __arena *slot)
+{
+	u64 calm_ns = shared->now_ns + RESTLESS_CHANGES * RESTLESS_QUANTA * quantum;
+
+	return slot->changes_until_ns > calm_ns;
+}
+
 /*
  * What is enough for a task at the least. Cpus run what they have paid before they ask the policy: many, or
  * those who are restless, each paid here and there, would keep them from others.
  */
 static __always_inline u64 least_paid_ns(const struct slot __arena *slot)
 {
-	u64 calm_ns = shared->now_ns + RESTLESS_CHANGES * RESTLESS_QUANTA * quantum;
 	bool many = *paid_waiting_on(slot->paid_on) > PAID_WAITING_FEW;
 
-	if (corrects_turns() || many || slot->changes_until_ns > calm_ns)
+	if (corrects_turns() || many || is_restless(slot))
 		return PAID_QUANTA_LEAST * quantum;
 	return PAID_QUANTA_LEAST_KEPT * quantum;
 }
@@ -331,8 +338,10 @@ global_fn u32 is_paid_enough(u32 id)
 	/* The one turn that its domain is to run. */
 	if (domains > 1 && !slot->bound.mask && slot->paid_ns <= quantum)
 		return false;
-	return slot->paid_ns >= least_paid_ns(slot) &&
-	       (s64)slot->paid_ns + paid_error_ns(slot, id) >= enough_ns;
+	if (slot->paid_ns < least_paid_ns(slot))
+		return false;
+	/* Who is restless takes along what he was paid, to cpus whose tasks then wait for it. */
+	return is_restless(slot) || (s64)slot->paid_ns + paid_error_ns(slot, id) >= enough_ns;
 }
 
 /*
