@@ -103,7 +103,7 @@ impl Args {
 pub(crate) fn run() -> Result<()> {
     eprintln!("xtask: in the kernel, 1 cpu");
     let machine = Check { cpus: 1, ..Check::default() };
-    let scripts = [shares(), decisions(&[GR3]), loaded(&[weights()]), storms_on_one_cpu()];
+    let scripts = [loaded(&[shares(), storm(), weights()]), decisions(&[GR3]), storm_of_rounds()];
     boot_and_check(&machine, &scripts)?;
     eprintln!("xtask: 2 cpus that run at once");
     let machine = Check { cpus: 2, ..Check::default() };
@@ -113,29 +113,20 @@ pub(crate) fn run() -> Result<()> {
         loaded(&[refusals_while_loaded(), attacks()]),
         contained(),
         decisions(&policies),
+        decisions_in_cgroups(),
+        reloaded(),
+        vm_stress::stress("gr3", STRESS_SECONDS, 1),
+        vm_stress::stress("gdq-distributed", STRESS_SECONDS, 1),
     ];
     boot_and_check_at_once(&machine, &scripts)?;
     eprintln!("xtask: in the kernel, 2 cpus");
     // Who has flooded is answered late.
-    let answered = loaded(&[weights(), flood()]);
-    let scripts = [shares(), answered, recorded(), run_command(), storms(), corrected()];
+    let checks = [shares(), groups(), storm(), watch(), bound(), weights(), flood()];
+    let scripts =
+        [explained(), loaded(&checks), run_command(), other_policies(), corrected(), hotplug()];
     boot_and_check(&machine, &scripts)?;
-    let stress = vm_stress::stress("gr3", STRESS_SECONDS, 1);
-    let apart = vm_stress::stress("gdq-distributed", STRESS_SECONDS, 1);
-    let scripts = [
-        sleepers(),
-        groups(),
-        naps(),
-        bursts(),
-        watch(),
-        explained(),
-        bound(),
-        crowd(),
-        hotplug(),
-        stress,
-        apart,
-    ];
-    boot_and_check(&machine, &scripts)?;
+    eprintln!("xtask: in the kernel, 2 cpus, recorded");
+    boot_and_check(&machine, &[sleepers_and_naps(), naps_that_pass(), recorded(), crowd()])?;
     eprintln!("xtask: a slow cpu goes and comes");
     let machine = Check { cpus: 2, icount: Some(SLOW_ICOUNT), ..Check::default() };
     boot_and_check(&machine, &[slow_hotplug()])?;
@@ -204,18 +195,116 @@ burn() { while :; do :; done; }
 /// Mixes of hogs get their shares.
 fn shares() -> String {
     format!(
-        "xtask guest mix --seconds {SECONDS} --share-error {SHARE_ERROR} --lag {LAG_MS} \
-         --idle {IDLE_MS} --under scx_prorata"
+        "xtask guest mix --seconds {SECONDS} --share-error {SHARE_ERROR} --lag {LAG_MS} --idle {IDLE_MS} \
+         --under loaded"
     )
 }
 
-/// Tasks that sleep get what they need, at once, and what was decided is what the core decides.
-fn sleepers() -> String {
+/// cgroups get their shares, three levels deep, and when a task moves. (A loader that records takes from a
+/// hog that is entitled to a whole cpu.)
+fn groups() -> String {
     format!(
-        "xtask guest probes --seconds {SLEEPER_SECONDS} --served {SERVED_PERCENT} --p99 {P99_MS} \
-         --under 'scx_prorata --record /tmp/recording'\n\
-         prorata verify /tmp/recording"
+        "xtask guest groups --seconds 2 --error {GROUP_ERROR} --case '100x1, 100x4' --case '100{{300x2' \
+         --case '200x3' --under loaded"
     )
+}
+
+/// A cgroup keeps its half beside a storm of forks.
+fn storm() -> String {
+    format!(
+        "xtask guest groups --seconds 4 --error {STORM_ERROR} --case '100x1, 100 forks' --under loaded"
+    )
+}
+
+/// The same where none has a cpu of its own, which is harder to those whose rounds are long.
+fn storm_of_rounds() -> String {
+    format!(
+        "xtask guest groups --seconds 10 --error {STORM_ERROR} --case '100x1, 100 forks' \
+         --under 'scx_prorata --policy vtrr:sleepers=turns'"
+    )
+}
+
+/// A cgroup keeps its share while some of its tasks nap.
+fn naps(cases: &str) -> String {
+    format!("xtask guest groups --seconds 4 --error {GROUP_ERROR} {cases} --under loaded")
+}
+
+/// What holds of gr3 holds of another policy whose turns are kept.
+fn other_policies() -> String {
+    under("--policy wfq", &[storm(), naps("--case '100x2 and'")])
+}
+
+/// Tasks that sleep get what they need, at once; a cgroup keeps its share while some of its tasks nap; a
+/// hundred hogs of one that wake at once take no more than its weight gives them, whatever each was paid
+/// while it slept. The policy decides as the core's, which knows neither cgroups nor masks, and lets no turn go on
+/// for longer than others had no use for theirs.
+fn sleepers_and_naps() -> String {
+    let probes = format!(
+        "xtask guest probes --seconds {SLEEPER_SECONDS} --served {SERVED_PERCENT} --p99 {P99_MS} \
+         --under loaded"
+    );
+    let bursts = format!(
+        "xtask guest groups --seconds 2 --error {GROUP_ERROR} --case '100x1, 100x10, 100x100' --under loaded"
+    );
+    let moves = "xtask guest groups --seconds 1 --case '200x3' --under loaded";
+    let bound = "xtask guest bound --seconds 1 --case '3, 2, 1 on cpu 1; 3, 3' --under loaded";
+    let naps = naps("--case '100x2 and' --case '50x2 and'");
+    under_and_verified("", &[probes, naps, bursts, moves.into(), bound.into()])
+        + &["lengthen", "keep", "forfeit", "paid"].map(is_recorded).concat()
+}
+
+/// The same with corrected turns.
+fn naps_that_pass() -> String {
+    under_and_verified("--policy gdq", &[naps("--case '100x2 and'")]) + &is_recorded("pass")
+}
+
+/// What is told of cgroups is what the kernel counts of them, and what they are due, also as text.
+fn watch() -> String {
+    "xtask guest watch --seconds 1 --under loaded".to_string()
+}
+
+/// Where turns are corrected a cgroup keeps its half beside a storm of forks.
+fn corrected() -> String {
+    format!(
+        "xtask guest groups --seconds 2 --error {GROUP_ERROR} --case '100x1, 100 forks' \
+         --under 'scx_prorata --policy gr3:sleepers=corrected' --under 'scx_prorata --policy vtrr'"
+    )
+}
+
+/// The policies decide as the core does beside a storm of forks, and in cgroups with corrected turns.
+fn decisions_in_cgroups() -> String {
+    let forks = "xtask guest groups --seconds 2 --case '100x1, 100 forks' --under loaded";
+    let moves = "xtask guest groups --seconds 1 --case '200x3' --under loaded";
+    under_and_verified("--policy dfs-fa", &[forks.into()])
+        + &is_recorded("retire")
+        + &under_and_verified("--policy gr3:sleepers=corrected", &[moves.into()])
+}
+
+/// Hogs that may not run on every cpu get what they are due, also where a cpu is left idle.
+fn bound() -> String {
+    format!(
+        "xtask guest bound --seconds 3 --error {BOUND_ERROR} --case '3, 2, 1 on cpu 1; 1, 1' \
+         --case '8, 1, 1 on cpu 1' --under loaded"
+    )
+}
+
+/// Cpus go and come under load: the scheduler is not unloaded, keeps the weights that were set, shares out
+/// the cpus that are left, and records all of it.
+fn hotplug() -> String {
+    format!("xtask guest hotplug --policy gr3 --seconds {HOTPLUG_SECONDS} --error {HOTPLUG_ERROR}")
+}
+
+/// Where cpus go and come while it is loaded, the kernel ends it, and it is loaded again.
+fn reloaded() -> String {
+    "scx_prorata --record /tmp/recording & LOADER=$!
+sleep 1
+! grep -qx enabled /sys/kernel/sched_ext/state
+for online in 0 1; do echo $online >/sys/devices/system/cpu/cpu1/online; done
+while ! grep -q ' reload 2' /tmp/recording; do sleep 0.1; done
+test \"$(scx_prorata weight get --pid $$)\" = \"$$ 1024\"
+end INT
+prorata verify /tmp/recording"
+        .to_string()
 }
 
 /// The policies decide as the core does, in all mixes of hogs.
@@ -228,51 +317,6 @@ fn decisions(policies: &[(&str, u32)]) -> String {
         )
     };
     policies.iter().map(check).collect::<Vec<_>>().join("\n")
-}
-
-/// cgroups get their shares, three levels deep, and when a task moves; the policy decides as the core's,
-/// which knows of no cgroups. (A loader that records takes from a hog that is entitled to a whole cpu.)
-fn groups() -> String {
-    format!(
-        "xtask guest groups --seconds 2 --error {GROUP_ERROR} --case '100x1, 100x4' \
-         --case '100{{300x2' --case '200x3' --under scx_prorata
-xtask guest groups --seconds 1 --case '200x3' --under 'scx_prorata --record /tmp/recording'
-prorata verify /tmp/recording"
-    )
-}
-
-/// A cgroup keeps its share while some of its tasks nap, with turns that are kept and with corrected ones;
-/// the policy decides as the core's, which lets no turn go on for longer than others had no use for theirs.
-fn naps() -> String {
-    format!(
-        "xtask guest groups --seconds 4 --error {GROUP_ERROR} --case '100x2 and' \
-         --under 'scx_prorata --policy wfq'
-xtask guest groups --seconds 4 --error {GROUP_ERROR} --case '100x2 and' --case '50x2 and' \
-    --under 'scx_prorata --record /tmp/recording'
-prorata verify /tmp/recording
-grep -q ' lengthen ' /tmp/recording
-grep -q ' keep ' /tmp/recording
-xtask guest groups --seconds 4 --error {GROUP_ERROR} --case '100x2 and' \
-    --under 'scx_prorata --policy gdq --record /tmp/recording'
-prorata verify /tmp/recording
-grep -q ' pass' /tmp/recording"
-    )
-}
-
-/// A hundred hogs of a cgroup that wake at once take no more than its weight gives them, whatever each was
-/// paid while it slept; the policy decides as the core's.
-fn bursts() -> String {
-    format!(
-        "xtask guest groups --seconds 2 --error {GROUP_ERROR} --case '100x1, 100x10, 100x100' \
-         --under 'scx_prorata --record /tmp/recording'
-prorata verify /tmp/recording
-grep -q ' forfeit ' /tmp/recording"
-    )
-}
-
-/// What is told of cgroups is what the kernel counts of them, and what they are due, also as text.
-fn watch() -> String {
-    "xtask guest watch --seconds 1".to_string()
 }
 
 /// What a cgroup and a process of it are due is explained by what runs on the machine.
@@ -298,53 +342,6 @@ kill $HOGS
 wait $HOGS || true
 rmdir /sys/fs/cgroup/a /sys/fs/cgroup/b"
         .to_string()
-}
-
-/// Where turns are kept a cgroup keeps its half beside a storm of forks, under every way to pay for them; the
-/// policy decides as the core's.
-fn storms() -> String {
-    format!(
-        "xtask guest groups --seconds 4 --error {STORM_ERROR} --case '100x1, 100 forks' \
-         --under scx_prorata --under 'scx_prorata --policy wfq'
-xtask guest groups --seconds 2 --case '100x1, 100 forks' \
-    --under 'scx_prorata --policy dfs-fa --record /tmp/recording'
-prorata verify /tmp/recording
-grep -q ' retire ' /tmp/recording"
-    )
-}
-
-/// The same where none has a cpu of its own, which is harder to those whose rounds are long.
-fn storms_on_one_cpu() -> String {
-    format!(
-        "xtask guest groups --seconds 4 --error {STORM_ERROR} --case '100x1, 100 forks' --under scx_prorata
-xtask guest groups --seconds 10 --error {STORM_ERROR} --case '100x1, 100 forks' \
-    --under 'scx_prorata --policy vtrr:sleepers=turns'"
-    )
-}
-
-/// Where turns are corrected a cgroup keeps its half beside a storm of forks; the policy decides as the
-/// core's.
-fn corrected() -> String {
-    format!(
-        "xtask guest groups --seconds 2 --error {GROUP_ERROR} --case '100x1, 100 forks' \
-         --under 'scx_prorata --policy gr3:sleepers=corrected' --under 'scx_prorata --policy vtrr'
-xtask guest groups --seconds 1 --case '200x3' \
-    --under 'scx_prorata --policy gr3:sleepers=corrected --record /tmp/recording'
-prorata verify /tmp/recording"
-    )
-}
-
-/// Hogs that may not run on every cpu get what they are due, also where a cpu is left idle; the policy
-/// decides as the core's, which knows of no masks.
-fn bound() -> String {
-    format!(
-        "xtask guest bound --seconds 3 --error {BOUND_ERROR} --case '3, 2, 1 on cpu 1; 1, 1' \
-         --case '8, 1, 1 on cpu 1' --under scx_prorata
-xtask guest bound --seconds 1 --case '3, 2, 1 on cpu 1; 3, 3' \
-    --under 'scx_prorata --record /tmp/recording'
-prorata verify /tmp/recording
-grep -q ' paid ' /tmp/recording"
-    )
 }
 
 /// As many hogs as cores have one each; more stay near to their caches, and receive what they are due; the
@@ -397,6 +394,21 @@ kill $HOGS"
 /// One scheduler for checks that need no other; its loader is killed, and leaves the machine to the kernel.
 fn loaded(checks: &[String]) -> String {
     format!("begin\n{}\nend KILL", checks.join("\n"))
+}
+
+/// One scheduler, with these arguments, for checks.
+fn under(arguments: &str, checks: &[String]) -> String {
+    format!("begin {arguments}\nrenice -n -20 -p $LOADER\n{}\nend INT\n", checks.join("\n"))
+}
+
+/// The same; what it decided is what the core decides.
+fn under_and_verified(arguments: &str, checks: &[String]) -> String {
+    under(&format!("{arguments} --record /tmp/recording"), checks)
+        + "prorata verify /tmp/recording\n"
+}
+
+fn is_recorded(event: &str) -> String {
+    format!("grep -q ' {event}' /tmp/recording\n")
 }
 
 /// What is not a policy is refused, and what needs a scheduler while there is none.
@@ -547,23 +559,6 @@ fn flood() -> String {
 /// A cpu that comes is not forgotten by the kernel while its threads for it run.
 fn slow_hotplug() -> String {
     format!("xtask guest hotplug --policy gr3 --seconds 1 --coming-ms {COMING_MS}")
-}
-
-/// Cpus go and come under load: the scheduler is not unloaded, keeps the weights that were set, shares out
-/// the cpus that are left, and records all of it. Where they do while it is loaded, the kernel ends it, and
-/// it is loaded again.
-fn hotplug() -> String {
-    format!(
-        "xtask guest hotplug --policy gr3 --seconds {HOTPLUG_SECONDS} --error {HOTPLUG_ERROR}
-scx_prorata --record /tmp/recording & LOADER=$!
-sleep 1
-! grep -qx enabled /sys/kernel/sched_ext/state
-for online in 0 1; do echo $online >/sys/devices/system/cpu/cpu1/online; done
-while ! grep -q ' reload 2' /tmp/recording; do sleep 0.1; done
-test \"$(scx_prorata weight get --pid $$)\" = \"$$ 1024\"
-end INT
-prorata verify /tmp/recording"
-    )
 }
 
 /// What a recording tells. Who has ended is forgotten, and its slot is free again.

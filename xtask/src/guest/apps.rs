@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// Seconds for which servers are asked, and rhythms kept.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// A scheduler's command line, or `eevdf`; may be repeated.
+    /// A scheduler's command line, `eevdf`, or `loaded` for one that runs already; may be repeated.
     #[arg(long = "under", required = true)]
     schedulers: Vec<String>,
     /// Only what begins so: nginx, redis, gcc, cyclictest, rt-app; may be repeated.

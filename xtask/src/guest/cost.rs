@@ -30,7 +30,7 @@ const HACKBENCH_RUNS: usize = 3;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A scheduler's command line, or `eevdf`; may be repeated.
+    /// A scheduler's command line, `eevdf`, or `loaded` for one that runs already; may be repeated.
     #[arg(long = "under", required = true)]
     schedulers: Vec<String>,
 }

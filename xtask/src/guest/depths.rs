@@ -16,7 +16,7 @@ use super::system;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A scheduler's command line, or `eevdf`; may be repeated.
+    /// A scheduler's command line, `eevdf`, or `loaded` for one that runs already; may be repeated.
     #[arg(long = "under", required = true)]
     schedulers: Vec<String>,
     /// Levels of cgroups that a ping-pong is in.

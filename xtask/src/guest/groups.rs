@@ -126,7 +126,7 @@ pub(crate) struct Args {
     /// Seconds of each measurement.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// A scheduler's command line, or `eevdf`; may be repeated.
+    /// A scheduler's command line, `eevdf`, or `loaded` for one that runs already; may be repeated.
     #[arg(long = "under", required = true)]
     schedulers: Vec<String>,
     /// Only cases whose name begins so; may be repeated.

@@ -25,7 +25,7 @@ const NOTHING: (&CStr, [&CStr; 2]) = (c"/bin/busybox", [c"busybox", c"true"]);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A scheduler's command line, or `eevdf`; may be repeated.
+    /// A scheduler's command line, `eevdf`, or `loaded` for one that runs already; may be repeated.
     #[arg(long = "under", required = true)]
     schedulers: Vec<String>,
 }

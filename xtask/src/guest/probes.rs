@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// Seconds of each measurement.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// A scheduler's command line, or `eevdf`; may be repeated.
+    /// A scheduler's command line, `eevdf`, or `loaded` for one that runs already; may be repeated.
     #[arg(long = "under", required = true)]
     schedulers: Vec<String>,
     /// Fail if less of the periods was served than this, in percent, to probes that need clearly less

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::system;
 
@@ -18,16 +18,25 @@ const SOCKET: &str = "/run/scx_prorata.sock";
 /// Loading verifies the program: two thousand million instructions, of 64 ns each on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// What one is called that schedules already, and goes on.
+const LOADED: &str = "loaded";
+
 /// A scheduler of the comparison, while it schedules.
 pub(crate) struct Scheduler {
+    /// None of the kernel's own, and of one that others have loaded.
     loader: Option<Child>,
+    is_loaded: bool,
 }
 
 impl Scheduler {
-    /// Starts what a command line names; `eevdf` is the kernel's own.
+    /// Starts what a command line names; `eevdf` is the kernel's own, `loaded` one that schedules already.
     pub(crate) fn start(command_line: &str) -> Result<Scheduler> {
         if command_line == "eevdf" {
-            return Ok(Scheduler { loader: None });
+            return Ok(Scheduler { loader: None, is_loaded: false });
+        }
+        if command_line == LOADED {
+            ensure!(is_enabled(), "no scheduler of sched_ext is loaded");
+            return Ok(Scheduler { loader: None, is_loaded: true });
         }
         let mut words = command_line.split_whitespace();
         let program = words.next().context("no scheduler is named")?;
@@ -41,7 +50,7 @@ impl Scheduler {
             .with_context(|| format!("cannot start {program}"))?;
         // Verifying takes its time; under load it would take many times that.
         system::set_nice(loader.id(), -20)?;
-        let mut scheduler = Scheduler { loader: Some(loader) };
+        let mut scheduler = Scheduler { loader: Some(loader), is_loaded: true };
         scheduler.wait_until_enabled(command_line)?;
         Ok(scheduler)
     }
@@ -65,7 +74,10 @@ impl Scheduler {
 
     /// An error with its last words if it has ended by itself.
     pub(crate) fn goes_on(&mut self) -> Result<()> {
-        let Some(loader) = &mut self.loader else { return Ok(()) };
+        let Some(loader) = &mut self.loader else {
+            ensure!(!self.is_loaded || is_enabled(), "the scheduler was unloaded");
+            return Ok(());
+        };
         if let Some(status) = loader.try_wait()? {
             let said = fs::read_to_string(LOG).unwrap_or_default();
             bail!("the scheduler ended by itself ({status}):\n{}", said.trim_end());

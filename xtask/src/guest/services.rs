@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// Seconds of each measurement.
     #[arg(long, default_value_t = 2)]
     seconds: u64,
-    /// A scheduler's command line, or `eevdf`; may be repeated.
+    /// A scheduler's command line, `eevdf`, or `loaded` for one that runs already; may be repeated.
     #[arg(long = "under", required = true)]
     schedulers: Vec<String>,
     /// Fail if a unit is further than this from its due, in per mille, and more than four quanta beyond.
