@@ -244,7 +244,8 @@ fn sleepers_and_naps() -> String {
          --under loaded"
     );
     let bursts = format!(
-        "xtask guest groups --seconds 2 --error {GROUP_ERROR} --case '100x1, 100x10, 100x100' --under loaded"
+        "xtask guest groups --seconds 2 --error {GROUP_ERROR} --case '100x1, 100x10, 100x100' \
+         --under loaded"
     );
     let moves = "xtask guest groups --seconds 1 --case '200x3' --under loaded";
     let bound = "xtask guest bound --seconds 1 --case '3, 2, 1 on cpu 1; 3, 3' --under loaded";
