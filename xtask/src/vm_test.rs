@@ -236,8 +236,8 @@ fn other_policies() -> String {
 
 /// Tasks that sleep get what they need, at once; a cgroup keeps its share while some of its tasks nap; a
 /// hundred hogs of one that wake at once take no more than its weight gives them, whatever each was paid
-/// while it slept. The policy decides as the core's, which knows neither cgroups nor masks, and lets no turn go on
-/// for longer than others had no use for theirs.
+/// while it slept. The policy decides as the core's, which knows neither cgroups nor masks, and lets no turn
+/// go on for longer than others had no use for theirs.
 fn sleepers_and_naps() -> String {
     let probes = format!(
         "xtask guest probes --seconds {SLEEPER_SECONDS} --served {SERVED_PERCENT} --p99 {P99_MS} \
