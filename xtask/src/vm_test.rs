@@ -20,7 +20,7 @@ const SECONDS: u32 = 4;
 /// A cgroup may be so far from its due in a second, in per mille, and four quanta more.
 const GROUP_ERROR: u32 = 10;
 /// The same beside a storm of forks, in two seconds; under vtrr, which has no bound within a round, in five.
-/// Found: up to 13 per mille, and under vtrr, in two seconds, 58.
+/// Found: up to 26 per mille, and under vtrr, in two seconds, 58.
 const STORM_ERROR: u32 = 30;
 /// A hog with a mask may be so far from its due in three seconds, in per mille, or two quanta. Found: up to
 /// 26 per mille; a quantum is 10 of what the lightest hog is due.
