@@ -409,7 +409,7 @@ fn under_and_verified(arguments: &str, checks: &[String]) -> String {
 }
 
 fn is_recorded(event: &str) -> String {
-    format!("grep -q ' {event}' /tmp/recording\n")
+    format!("grep -qE ' {event}( |$)' /tmp/recording\n")
 }
 
 /// What is not a policy is refused, and what needs a scheduler while there is none.
