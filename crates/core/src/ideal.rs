@@ -481,14 +481,12 @@ impl ServiceErrors {
     }
 
     /// V, and [`BIAS`], when the error of `task`, which is runnable and not capped, is 0 if it receives
-    /// nothing; the error is rounded up to a nanosecond.
-    #[allow(clippy::cast_sign_loss)] // at least 0
+    /// nothing; the error is rounded up to a nanosecond. It may be below 0: V may go back to before its end.
     pub(crate) fn virtual_end(&self, task: TaskId) -> u128 {
-        let weight = u128::from(self.tasks[task.index()].weight().get());
-        let error_ns =
-            ServiceError(self.error_now(task).0.max(0) + i128::from(u64::MAX)).floor_ns();
-        let ahead = ((error_ns as u128) << 64).div_ceil(weight);
-        self.virtual_now.wrapping_add(ahead).wrapping_add(BIAS)
+        let weight = i128::from(self.tasks[task.index()].weight().get());
+        let error_ns = ServiceError(self.error_now(task).0 + i128::from(u64::MAX)).floor_ns();
+        let ahead = -(-(i128::from(error_ns) << 64)).div_euclid(weight);
+        self.virtual_now.wrapping_add_signed(ahead).wrapping_add(BIAS)
     }
 
     /// True if V and [`BIAS`] are at least `end`.

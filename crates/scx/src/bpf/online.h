@@ -317,12 +317,15 @@ static __always_inline void online_find_capped(void)
 	}
 }
 
+/* Its error may be below 0 by now: V may go back to before its end. */
 static __always_inline void online_insert_end(struct online_task __arena *task, u32 id)
 {
-	struct s128 error = online_error(task), ahead;
+	struct s128 error = online_error(task), end = wide_load(&ONLINE->virtual_now), apart;
+	s64 error_ns = error.high + (error.low != 0);
 
-	ahead = wide_quotient(error.high + (error.low != 0), task->weight, true);
-	wide_store(&task->end, wide_plus(wide_load(&ONLINE->virtual_now), ahead));
+	apart = wide_quotient(magnitude(error_ns), task->weight, error_ns > 0);
+	end = error_ns < 0 ? wide_minus(end, apart) : wide_plus(end, apart);
+	wide_store(&task->end, end);
 	heap_insert(HEAP_ENDS, id);
 }
 
