@@ -13,6 +13,7 @@ mod guest;
 mod instructions;
 mod no_std;
 mod ours;
+mod properties;
 mod python;
 mod readme;
 mod report;
@@ -50,6 +51,8 @@ enum Task {
     Figures(figures::Args),
     /// Let all policies decide at random, by the billion, and hold them to what they claim.
     Decisions(decisions::Args),
+    /// Hold what properties assert to inputs that no run has had.
+    Properties(properties::Args),
     /// Search, for every policy, for the tasks that gain most by sleeping, waking each other and ending.
     Cheats(cheats::Args),
     /// Read garbage with every parser.
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Task::Tidy(args) => args.execute(),
         Task::Figures(args) => args.execute(),
         Task::Decisions(args) => args.execute(),
+        Task::Properties(args) => args.execute(),
         Task::Cheats(args) => args.execute(),
         Task::Fuzz(args) => args.execute(),
         Task::Scaling(args) => args.execute(),

@@ -39,7 +39,7 @@ fn old_and_new() -> Result<(String, String)> {
     let old = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let (before, rest) = old.split_once(BEGIN).context("README.md has no mark for the table")?;
     let (_, after) = rest.split_once(END).context("README.md has no mark for the table's end")?;
-    let build = shell::workspace().join("crates/scx/build.rs");
+    let build = shell::workspace().join("crates/scx/objects/build.rs");
     let build = fs::read_to_string(&build).with_context(|| build.display().to_string())?;
     let new = format!("{before}{BEGIN}{}{END}{after}", table(&build));
     Ok((old, new))

@@ -295,7 +295,8 @@ fn hotplug() -> String {
     format!("xtask guest hotplug --policy gr3 --seconds {HOTPLUG_SECONDS} --error {HOTPLUG_ERROR}")
 }
 
-/// Where cpus go and come while it is loaded, the kernel ends it, and it is loaded again.
+/// Where cpus go and come while it is loaded, the kernel ends it, and it is loaded again; its nice value is
+/// that of before.
 fn reloaded() -> String {
     "scx_prorata --record /tmp/recording & LOADER=$!
 sleep 1
@@ -303,6 +304,7 @@ sleep 1
 for online in 0 1; do echo $online >/sys/devices/system/cpu/cpu1/online; done
 while ! grep -q ' reload 2' /tmp/recording; do sleep 0.1; done
 test \"$(scx_prorata weight get --pid $$)\" = \"$$ 1024\"
+test \"$(cut -d' ' -f19 /proc/$LOADER/stat)\" = 0
 end INT
 prorata verify /tmp/recording"
         .to_string()

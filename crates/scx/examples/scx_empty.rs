@@ -6,13 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use scx_prorata_objects::empty;
 use scx_utils::{UserExitInfo, scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_report};
-
-#[allow(clippy::all, clippy::pedantic, missing_docs, unreachable_pub)]
-#[allow(dead_code, unused_imports)]
-mod skel {
-    include!(concat!(env!("OUT_DIR"), "/empty_skel.rs"));
-}
 
 fn main() -> Result<()> {
     let shutdown = Arc::new(AtomicBool::new(false));
@@ -20,7 +15,7 @@ fn main() -> Result<()> {
     ctrlc::set_handler(move || handler.store(true, Ordering::Relaxed))
         .context("cannot handle Ctrl-C")?;
     let mut object = MaybeUninit::uninit();
-    let builder = skel::EmptySkelBuilder::default();
+    let builder = empty::EmptySkelBuilder::default();
     let mut skel = scx_ops_open!(builder, &mut object, empty_ops, None)
         .context("the BPF object cannot be opened")?;
     let mut skel = scx_ops_load!(skel, empty_ops, uei)?;

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
+use scx_prorata_objects::intf::{limits_MAX_CPUS, limits_MAX_DOMAINS};
 use scx_utils::{Cpu, Topology};
-
-use crate::bpf_intf::{limits_MAX_CPUS, limits_MAX_DOMAINS};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 

@@ -4,9 +4,9 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use anyhow::Result;
+use scx_prorata_objects::intf::weight_call;
 use scx_utils::UserExitInfo;
 
-use crate::bpf_intf::weight_call;
 use crate::shared::Memory;
 
 /// Instead of a weight: leave it as it is.

@@ -14,7 +14,6 @@ use clap::Parser;
 use scx_stats::prelude::*;
 use scx_utils::UserExitInfo;
 
-mod bpf_intf;
 mod budget;
 mod cgroups;
 mod cpus;
@@ -24,6 +23,7 @@ mod host;
 mod kernel;
 mod libbpf;
 mod loaded;
+mod nicest;
 mod options;
 mod paths;
 mod policies;

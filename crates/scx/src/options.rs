@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::builder::RangedU64ValueParser;
+use scx_prorata_objects::intf::limits_CROWD;
 
-use crate::bpf_intf::limits_CROWD;
 use crate::cgroups::Query;
 use crate::durations::{parse_duration, parse_seconds};
 use crate::spec::{self, Spec};

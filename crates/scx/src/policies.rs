@@ -2,7 +2,7 @@
 //!
 //! The types that libbpf generates differ from object to object, so that `scheduler.rs` is included
 //! once for each. A new policy is two lines below, one of them for corrected turns, its name
-//! in `spec.rs`, and one in `build.rs`.
+//! in `spec.rs`, and in the package of the objects (`objects`) in `build.rs` and `lib.rs`.
 
 use std::mem::MaybeUninit;
 
@@ -16,11 +16,8 @@ use crate::spec::Sleepers;
 macro_rules! policies {
     ($($name:ident $text:literal $sleepers:pat, $skel:ident $builder:ident);* $(;)?) => {
         $(mod $name {
-            #[allow(clippy::all, clippy::pedantic, missing_docs, unreachable_pub)]
-            #[allow(dead_code, unused_imports)]
             mod skel {
-                pub(super) use {$skel as BpfSkel, $builder as BpfSkelBuilder};
-                include!(concat!(env!("OUT_DIR"), "/", stringify!($name), "_skel.rs"));
+                pub(super) use scx_prorata_objects::$name::{$skel as BpfSkel, $builder as BpfSkelBuilder};
             }
             pub(super) mod scheduler {
                 include!("scheduler.rs");

@@ -51,8 +51,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, bail};
-
-use crate::bpf_intf::{
+use scx_prorata_objects::intf::{
     away_AWAY_CPUS, away_AWAY_RESCUE, event, event_kind_EVENT_ADD, event_kind_EVENT_ASIDE,
     event_kind_EVENT_AWAY, event_kind_EVENT_BLOCK, event_kind_EVENT_CHARGE, event_kind_EVENT_CPUS,
     event_kind_EVENT_ENDOW, event_kind_EVENT_FORFEIT, event_kind_EVENT_FORGO,
@@ -62,6 +61,7 @@ use crate::bpf_intf::{
     event_kind_EVENT_WEIGHT, limits_MAX_CPUS, step, step_latch_LATCH_GROUP, step_latch_LATCH_KIND,
     step_latch_LATCH_NONE, step_latch_LATCH_QUEUE,
 };
+
 use crate::shared::Memory;
 use crate::spec::Spec;
 

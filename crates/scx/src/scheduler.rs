@@ -12,14 +12,15 @@ use libbpf_rs::skel::OpenSkel;
 use scx_utils::{
     UserExitInfo, compat, scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_report,
 };
+use scx_prorata_objects::intf::{slot_layout, weight_call};
 
 use super::skel::{BpfSkel, BpfSkelBuilder};
-use crate::bpf_intf::{slot_layout, weight_call};
 use crate::cpus;
 use crate::kernel;
 use crate::libbpf;
 use crate::options::{Groups, Locality, Options};
 use crate::loaded::{Heritage, Loaded};
+use crate::nicest::Nicest;
 use crate::real_time::RealTime;
 use crate::shared::{Addresses, Memory};
 
@@ -36,6 +37,10 @@ impl<'a> Scheduler<'a> {
         heritage: Option<&Heritage>,
         object: &'a mut MaybeUninit<OpenObject>,
     ) -> Result<Scheduler<'a>> {
+        let _soon = heritage.and_then(|_| {
+            let begun = Nicest::begin();
+            begun.inspect_err(|error| log::warn!("loads again as slowly as others let it: {error}")).ok()
+        });
         let cpus_end = cpus::end()?;
         libbpf::listen(options.verbose);
         let builder = BpfSkelBuilder::default();

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::Ordering::{Acquire, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
 
-use crate::bpf_intf::{
+use scx_prorata_objects::intf::{
     desk, event, group_change, group_limits_GROUP_CHANGES, group_limits_GROUP_NODES, group_member,
     group_node, group_tree, limits_MAX_CPUS, limits_MAX_TASKS, limits_RECORD_EVENTS, policy_counts,
     prorata_stats, shared, slot_layout, step,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use crate::bpf_intf::{
+use scx_prorata_objects::intf::{
     policy_limits_POLICY_OPTIONS, sleepers_SLEEPERS_CORRECTED, sleepers_SLEEPERS_PAPER,
     sleepers_SLEEPERS_TURNS,
 };

@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-
-use crate::bpf_intf::{
+use scx_prorata_objects::intf::{
     group_limits_GROUP_CHANGES, task_state_TASK_OUT, task_state_TASK_RUNNING,
     task_state_TASK_WAITING,
 };
+
 use crate::cgroups::{Cgroup, Query, Report};
 use crate::due::{Due, LOOK_NS, NOWHERE, ROOT, Spent, Task};
 use crate::paths::Paths;

@@ -13,8 +13,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use scx_prorata_objects::intf::weight_call;
 
-use crate::bpf_intf::weight_call;
 use crate::host::Machine;
 use crate::loaded::{KEEP, Loaded};
 use crate::socket::Socket;
