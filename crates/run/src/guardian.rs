@@ -4,7 +4,7 @@
 //! process group reaches it. It holds the reading end of a pipe. Prorata tells it what it takes
 //! hold of; when the pipe ends without a good-bye, because prorata was killed, panicked or ran out
 //! of memory, the guardian continues and thaws all of it, processes forked since included: it
-//! looks through the whole of /proc for them.
+//! looks through the whole of /proc for them. For a minute it continues whoever is new, too.
 //!
 //! Prorata also sends a beat a few times a second. When beats fail to come although prorata lives
 //! (somebody stopped it, or it hangs), everything is set free until they come again.
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::prctl;
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
 
@@ -32,8 +32,10 @@ const PATIENCE: Duration = Duration::from_millis(1000);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Looks end after so long.
 const LOOK_FOR: Duration = Duration::from_secs(3);
-/// Who is in the middle of an exec then is watched for so long: on a busy machine that takes seconds.
+/// Who was in the middle of an exec or of a fork then is watched for so long: on a busy machine that takes
+/// seconds.
 const FOLLOW_FOR: Duration = Duration::from_secs(60);
+const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 /// The parent of the kernel's threads.
 const KTHREADD: RawPid = 2;
 /// The variable that marks the processes of a run in their environment.
@@ -94,6 +96,11 @@ impl Guardian {
         let _ = waitpid(self.pid, None);
     }
 
+    /// Commands go on without prorata: the guardian sees to it that none stays stopped, and goes then.
+    pub(crate) fn leave(self) {
+        drop(self.pipe);
+    }
+
     /// One write of less than PIPE_BUF bytes: whole or not at all, whenever prorata dies.
     fn say(&self, message: &str) -> io::Result<()> {
         (&self.pipe).write_all(message.as_bytes())
@@ -123,6 +130,16 @@ struct Watch {
     done: bool,
 }
 
+/// What a look at the processes of the run found.
+struct Look {
+    /// So many were stopped: look again.
+    stopped: usize,
+    /// Of some it could not be told whether they are of the run: look again.
+    unknown: bool,
+    /// Whom it let go.
+    free: HashSet<RawPid>,
+}
+
 impl Watch {
     fn stand(mut self, mut reader: io::PipeReader) {
         let _ = setsid();
@@ -145,7 +162,6 @@ impl Watch {
         }
         if !self.done {
             self.set_free();
-            self.dissolve_cgroups();
         }
     }
 
@@ -180,53 +196,53 @@ impl Watch {
 
     fn set_free(&self) {
         let start = Instant::now();
-        let (mut quiet, mut unknown) = (0, Vec::new());
+        let mut look = self.free_once();
+        let mut quiet = 0;
         while quiet < 2 && start.elapsed() < LOOK_FOR {
-            let stopped;
-            (stopped, unknown) = self.free_once();
-            quiet = if stopped == 0 && unknown.is_empty() { quiet + 1 } else { 0 };
             std::thread::sleep(LOOK_EVERY);
+            look = self.free_once();
+            quiet = if look.stopped == 0 && !look.unknown { quiet + 1 } else { 0 };
         }
-        let original = own_cpus();
-        while !unknown.is_empty() && start.elapsed() < FOLLOW_FOR {
-            unknown.retain(|&pid| {
-                let unknown = has_no_environment(pid);
-                if !unknown && carries(pid, &self.mark) {
-                    let_go(pid, &original);
-                }
-                unknown
-            });
-            std::thread::sleep(LOOK_EVERY);
+        self.dissolve_cgroups();
+        self.follow(look.free, start);
+    }
+
+    /// Continues whoever is new, once. A fork that is under way as its group is stopped hands the stop on to
+    /// the child, and does so still if the group has been continued meanwhile: who does not handle SIGCONT
+    /// ignores it, and only what is pending for whom there is already is taken back.
+    fn follow(&self, mut free: HashSet<RawPid>, start: Instant) {
+        while start.elapsed() < FOLLOW_FOR {
+            std::thread::sleep(FOLLOW_EVERY);
+            let (processes, unknown) = self.processes();
+            if processes.is_empty() && !unknown {
+                return;
+            }
+            for (pid, _, cpus) in processes.iter().filter(|process| !free.contains(&process.0)) {
+                let_go(*pid, cpus);
+            }
+            free = processes.iter().map(|process| process.0).collect();
         }
     }
 
     /// Thaws the cgroups, continues every stopped process of the run, and lets all of them use
-    /// their cpus again. Returns how many were stopped, and who else may be of the run: look again then.
-    fn free_once(&self) -> (usize, Vec<RawPid>) {
+    /// their cpus again.
+    fn free_once(&self) -> Look {
         for cgroup in &self.cgroups {
             let _ = fs::write(cgroup.join("cgroup.freeze"), "0");
         }
         let (processes, unknown) = self.processes();
-        let mut stopped = 0;
-        let mut groups = HashSet::new();
+        let (mut stopped, mut free) = (0, HashSet::new());
         for (pid, stat, cpus) in processes {
             stopped += usize::from(let_go(pid, &cpus) && stat.state == b'T');
-            if stat.group == stat.session && self.trees.iter().any(|tree| tree.0 == stat.group) {
-                groups.insert(stat.group);
-            }
+            free.insert(pid);
         }
-        // Prorata stops the group of a command as a whole. A fork that is under way hands such a
-        // stop on to the child, which is in no list yet: only a signal to the group reaches it.
-        for group in groups {
-            let _ = killpg(Pid::from_raw(group), Signal::SIGCONT);
-        }
-        (stopped, unknown)
+        Look { stopped, unknown, free }
     }
 
     /// The processes of the run: those told of, their descendants, and all that carry the mark.
-    /// And the others that have no environment at the moment: in the middle of an exec a process
+    /// And if there are others that have no environment at the moment: in the middle of an exec a process
     /// has none, and a stop that it was sent before comes into effect only afterwards.
-    fn processes(&self) -> (Vec<(RawPid, Stat, CpuSet)>, Vec<RawPid>) {
+    fn processes(&self) -> (Vec<(RawPid, Stat, CpuSet)>, bool) {
         let all: HashMap<RawPid, Stat> =
             all_pids().filter_map(|pid| Some((pid, Stat::of(pid)?))).collect();
         let roots = self.trees.iter().filter(|(root, started, _)| {
@@ -234,17 +250,16 @@ impl Watch {
         });
         let roots: HashMap<RawPid, &CpuSet> = roots.map(|(root, _, cpus)| (*root, cpus)).collect();
         let original = own_cpus();
-        let (mut found, mut unknown) = (Vec::new(), Vec::new());
+        let (mut found, mut unknown) = (Vec::new(), false);
         for (&pid, stat) in &all {
             if let Some(cpus) = ancestor_in(pid, &all, &roots) {
                 found.push((pid, *stat, *cpus));
             } else if carries(pid, &self.mark) {
                 found.push((pid, *stat, original));
-            } else if stat.parent != KTHREADD
-                && stat.started >= self.started
-                && has_no_environment(pid)
-            {
-                unknown.push(pid);
+            } else {
+                unknown |= stat.parent != KTHREADD
+                    && stat.started >= self.started
+                    && has_no_environment(pid);
             }
         }
         (found, unknown)

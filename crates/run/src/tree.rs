@@ -85,6 +85,9 @@ pub(crate) struct Tree {
     /// The last answer of `used_ns`.
     used_ns: Nanos,
     exit: Option<Exit>,
+    /// It runs for good. Who is new is continued: a fork that was under way as the group was stopped hands
+    /// that on, though the group has been continued.
+    released: bool,
     /// The cpus that the root could use before.
     cpus: CpuSet,
     found: Vec<RawPid>,
@@ -103,6 +106,7 @@ impl Tree {
             before_ns: 0,
             used_ns: 0,
             exit: None,
+            released: false,
             cpus,
             found: Vec::new(),
         };
@@ -171,6 +175,9 @@ impl Tree {
                 {
                     self.known.insert(child);
                     self.members.push(Member::new(process, pid));
+                    if self.started && self.released {
+                        let _ = kill(Pid::from_raw(child), Signal::SIGCONT);
+                    }
                 }
             }
             index += 1;
@@ -272,6 +279,7 @@ impl Tree {
     /// Stops every process, those included that are forked meanwhile: a fork that is under way
     /// when the signal comes is begun anew afterwards, and others are found by another look.
     pub(crate) fn stop(&mut self) {
+        self.released = false;
         self.signal(Signal::SIGSTOP);
         for _ in 0..MOST_LOOKS {
             let before = self.members.len();
@@ -325,8 +333,14 @@ impl Tree {
         self.signal(Signal::SIGKILL);
     }
 
+    /// Prorata started it, has let it run for good, and there is something of it yet.
+    pub(crate) fn goes_on(&mut self) -> bool {
+        self.started && self.released && self.activity(1) != Activity::Gone
+    }
+
     /// Lets it run for good, where it could before.
     pub(crate) fn release(&mut self) {
+        self.released = true;
         for tid in self.threads() {
             // Errors: it is gone, or its cpuset or its owner forbids it.
             let _ = sched_setaffinity(Pid::from_raw(tid), &self.cpus);

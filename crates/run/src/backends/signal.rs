@@ -180,8 +180,12 @@ impl Ending for SignalBackend {
         self.trees[task.index()].exit()
     }
 
-    fn close(self) {
-        self.guardian.dismiss();
+    fn close(mut self) {
+        if self.trees.iter_mut().any(Tree::goes_on) {
+            self.guardian.leave();
+        } else {
+            self.guardian.dismiss();
+        }
         self.machine.close();
     }
 }
