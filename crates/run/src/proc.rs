@@ -26,8 +26,6 @@ pub(crate) struct Stat {
     /// `R`, `S`, `D`, `T`, `t`, `Z`, `X`, `I`.
     pub(crate) state: u8,
     pub(crate) parent: RawPid,
-    pub(crate) group: RawPid,
-    pub(crate) session: RawPid,
     /// Of the children that it has waited for; rounded down to 10 ms twice.
     pub(crate) reaped_ns: Nanos,
     /// In clock ticks after boot: with the pid, the identity of a process.
@@ -55,14 +53,12 @@ impl Stat {
         // Numbered from 3 on, as in proc(5).
         let state = *fields.next()?.as_bytes().first()?;
         let parent = fields.next()?.parse().ok()?;
-        let group = fields.next()?.parse().ok()?;
-        let session = fields.next()?.parse().ok()?;
-        let mut fields = fields.skip(9); // up to stime, field 15
+        let mut fields = fields.skip(11); // up to stime, field 15
         let mut ticks = || fields.next()?.parse::<i64>().ok();
         let (user, system) = (ticks()?, ticks()?);
         let started = text.split_ascii_whitespace().nth(19)?.parse().ok()?;
         let reaped_ns = (user + system).max(0).unsigned_abs() * USER_TICK_NS;
-        Some(Stat { state, parent, group, session, reaped_ns, started })
+        Some(Stat { state, parent, reaped_ns, started })
     }
 }
 
@@ -220,7 +216,7 @@ mod tests {
     fn a_command_name_may_hold_parentheses_and_spaces() {
         let text = b"17 (a) R (b) S 3 5 7 0 -1 0 0 0 0 0 100 50 20 30 20 0 1 0 4242 0";
         let stat = Stat::parse(text).expect("well formed");
-        assert_eq!((stat.state, stat.parent, stat.group, stat.session), (b'S', 3, 5, 7));
+        assert_eq!((stat.state, stat.parent), (b'S', 3));
         assert_eq!(stat.reaped_ns, 500_000_000);
         assert_eq!(stat.started, 4242);
     }

@@ -277,7 +277,7 @@ impl Tree {
     }
 
     /// Stops every process, those included that are forked meanwhile: a fork that is under way
-    /// when the signal comes is begun anew afterwards, and others are found by another look.
+    /// when the signal comes is begun anew afterwards or hands it on, and others are found by another look.
     pub(crate) fn stop(&mut self) {
         self.released = false;
         self.signal(Signal::SIGSTOP);

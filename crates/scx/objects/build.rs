@@ -18,7 +18,7 @@ fn main() {
     for policy in APART {
         compile(policy, "../src/bpf/apart.bpf.c", &[header(policy)]);
     }
-    // For the example of the same name.
+    // For the example `scx_empty`.
     compile("empty", "../src/bpf/empty.bpf.c", &[]);
 }
 

@@ -1,7 +1,8 @@
 //! The best nice value while a scheduler is loaded again.
 //!
 //! Cpus that came or went have ended the one before, and until the next is there nobody has the share that
-//! was set for it. To have a scheduler verified takes long beside whoever else wants the cpus.
+//! was set for it. To have a scheduler verified takes long beside whoever else wants the cpus. (Real time,
+//! as for the moment of attaching, would keep all others from a cpu meanwhile.)
 
 use std::io;
 
