@@ -2,8 +2,11 @@
 
 mod run_common;
 
+use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
+use nix::unistd::{ForkResult, fork};
 use run_common::{backends, is_held, processes_of, prorata, signal, wait_until};
 
 const MOMENTS: u64 = 20;
@@ -21,6 +24,27 @@ fn children_of(prorata: u32) -> Vec<u32> {
     let path = format!("/proc/{prorata}/task/{prorata}/children");
     let children = std::fs::read_to_string(path).unwrap_or_default();
     children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// Processes of a run, whose prorata was killed, that are held for longer than a busy machine takes.
+fn held_for_long(prorata: u32) -> Vec<String> {
+    let held_now =
+        || -> Vec<String> { processes_of(prorata).into_iter().filter_map(is_held).collect() };
+    let mut held = Vec::new();
+    wait_until(Duration::from_secs(60), || {
+        let before = std::mem::replace(&mut held, held_now());
+        std::thread::sleep(Duration::from_millis(100));
+        before.is_empty() && held.is_empty()
+    });
+    held
+}
+
+fn kill_processes_of(prorata: u32) {
+    while let pids = processes_of(prorata)
+        && !pids.is_empty()
+    {
+        pids.into_iter().for_each(|pid| signal(pid, "KILL"));
+    }
 }
 
 #[test]
@@ -52,24 +76,12 @@ fn kill_9_leaves_nothing_stopped_or_frozen() {
                 child.kill().expect("it runs");
                 child.wait().expect("it was killed");
             }
-            let held_by = |run: u32| -> Vec<String> {
-                processes_of(run).into_iter().filter_map(is_held).collect()
-            };
             // On a busy machine the guardian waits for a cpu, and so does a process that was sent a stop and
             // is not seen as stopped before it has had one: what counts is what stays so.
             std::thread::sleep(Duration::from_secs(1));
             for (moment, child) in &runs {
-                let mut held = Vec::new();
-                wait_until(Duration::from_secs(60), || {
-                    let before = std::mem::replace(&mut held, held_by(child.id()));
-                    std::thread::sleep(Duration::from_millis(100));
-                    before.is_empty() && held.is_empty()
-                });
-                while let pids = processes_of(child.id())
-                    && !pids.is_empty()
-                {
-                    pids.into_iter().for_each(|pid| signal(pid, "KILL"));
-                }
+                let held = held_for_long(child.id());
+                kill_processes_of(child.id());
                 if !held.is_empty() {
                     failures.push(format!("{backend}, killed after {moment:?}: {held:?}"));
                 }
@@ -80,4 +92,60 @@ fn kill_9_leaves_nothing_stopped_or_frozen() {
     }
     // Only now: nothing of this test goes on running.
     assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// Nearly what the kernel allows a process.
+const MAPS: usize = 65_000;
+
+/// A command of the next test. To copy so many maps takes a fork ten quanta: whenever this is stopped, it is
+/// in the middle of one.
+#[test]
+#[ignore = "forks until it is killed"]
+fn forks_all_the_time() {
+    let page = NonZeroUsize::new(4096).expect("not 0");
+    // Neighbours that differ stay apart.
+    let access = [ProtFlags::empty(), ProtFlags::PROT_EXEC];
+    for number in 0..MAPS {
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE | access[number % 2];
+        // SAFETY: nobody else knows of the memory. What was written to takes longest to copy.
+        unsafe {
+            let map = mmap_anonymous(None, page, access, MapFlags::MAP_PRIVATE).expect("memory");
+            map.cast::<u8>().write(1);
+        }
+    }
+    loop {
+        // SAFETY: the child sleeps and ends.
+        match unsafe { fork() }.expect("a process") {
+            ForkResult::Child => {
+                std::thread::sleep(Duration::from_secs(2));
+                // SAFETY: always defined.
+                unsafe { nix::libc::_exit(0) }
+            }
+            ForkResult::Parent { .. } => {}
+        }
+    }
+}
+
+/// A stop that comes in the middle of a fork is handed on to the child, even if it has been taken back from
+/// its group by then.
+#[test]
+fn kill_9_leaves_nobody_stopped_who_was_being_forked() {
+    let own = std::env::current_exe().expect("a path");
+    let forks = format!("1:'{}' --ignored --exact forks_all_the_time", own.display());
+    for moment in 0..4 {
+        let jobs = [&forks, "1:sha256sum /dev/zero"];
+        let common = ["run", "--backend", "signal", "--cpus", "1"];
+        let mut child =
+            prorata(&[&common[..], &jobs[..]].concat()).spawn().expect("prorata starts");
+        // Both commands, and a child.
+        let forks = || processes_of(child.id()).len() > 2;
+        assert!(wait_until(Duration::from_secs(60), forks), "it does not fork");
+        std::thread::sleep(Duration::from_millis(23 * moment));
+        child.kill().expect("it runs");
+        child.wait().expect("it was killed");
+        std::thread::sleep(Duration::from_secs(1));
+        let held = held_for_long(child.id());
+        kill_processes_of(child.id());
+        assert!(held.is_empty(), "killed after {moment}: {held:?}");
+    }
 }

@@ -34,7 +34,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const LOOK_FOR: Duration = Duration::from_secs(3);
 /// Who was in the middle of an exec or of a fork then is watched for so long: on a busy machine that takes
 /// seconds.
-const FOLLOW_FOR: Duration = Duration::from_secs(60);
+pub(crate) const FOLLOW_FOR: Duration = Duration::from_secs(60);
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 /// The parent of the kernel's threads.
 const KTHREADD: RawPid = 2;

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::File;
+use std::time::Instant;
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill, killpg};
@@ -9,6 +10,7 @@ use nix::unistd::{Pid, getpgid};
 use prorata::Nanos;
 
 use crate::backend::Activity;
+use crate::guardian::FOLLOW_FOR;
 use crate::launch;
 use crate::proc::{Process, RawPid, SchedStat};
 use crate::report::Exit;
@@ -85,9 +87,9 @@ pub(crate) struct Tree {
     /// The last answer of `used_ns`.
     used_ns: Nanos,
     exit: Option<Exit>,
-    /// It runs for good. Who is new is continued: a fork that was under way as the group was stopped hands
-    /// that on, though the group has been continued.
-    released: bool,
+    /// Since when it runs for good. Who is new soon after is continued: a fork that was under way as the
+    /// group was stopped hands that on, though the group has been continued.
+    released: Option<Instant>,
     /// The cpus that the root could use before.
     cpus: CpuSet,
     found: Vec<RawPid>,
@@ -106,7 +108,7 @@ impl Tree {
             before_ns: 0,
             used_ns: 0,
             exit: None,
-            released: false,
+            released: None,
             cpus,
             found: Vec::new(),
         };
@@ -175,7 +177,8 @@ impl Tree {
                 {
                     self.known.insert(child);
                     self.members.push(Member::new(process, pid));
-                    if self.started && self.released {
+                    let was_released = self.released.is_some_and(|at| at.elapsed() < FOLLOW_FOR);
+                    if self.started && was_released {
                         let _ = kill(Pid::from_raw(child), Signal::SIGCONT);
                     }
                 }
@@ -279,7 +282,7 @@ impl Tree {
     /// Stops every process, those included that are forked meanwhile: a fork that is under way
     /// when the signal comes is begun anew afterwards or hands it on, and others are found by another look.
     pub(crate) fn stop(&mut self) {
-        self.released = false;
+        self.released = None;
         self.signal(Signal::SIGSTOP);
         for _ in 0..MOST_LOOKS {
             let before = self.members.len();
@@ -335,12 +338,12 @@ impl Tree {
 
     /// Prorata started it, has let it run for good, and there is something of it yet.
     pub(crate) fn goes_on(&mut self) -> bool {
-        self.started && self.released && self.activity(1) != Activity::Gone
+        self.started && self.released.is_some() && self.activity(1) != Activity::Gone
     }
 
     /// Lets it run for good, where it could before.
     pub(crate) fn release(&mut self) {
-        self.released = true;
+        self.released = Some(Instant::now());
         for tid in self.threads() {
             // Errors: it is gone, or its cpuset or its owner forbids it.
             let _ = sched_setaffinity(Pid::from_raw(tid), &self.cpus);
