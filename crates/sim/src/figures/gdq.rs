@@ -14,8 +14,9 @@ pub(super) const FIGURE_3: Figure = Figure {
         "pick and charge of tasks of one weight that always run, T = 20. The calls for all \
          cpus are made by one thread: nobody waits for a lock or for another cpu's cache \
          lines, which is what GDQ is made for and what makes GR3's one queue slow on 8 cpus \
-         in the paper. Linux 2.6 is one of its cpus. At 1000 tasks it takes 19 % longer than GDQ \
-         on 8 cpus, where the paper has it 10 % faster: that is the other way round, and not explained. \
+         in the paper. Linux 2.6 is one of its cpus. At 1000 tasks it takes up to a fifth \
+         longer than GDQ on 8 cpus, by the processor, where the paper has it 10 % faster: that \
+         is not explained. \
          All are flat, as there, but GDQ on 8 cpus with few tasks: rounds are short, and \
          after every few of them the other queues are looked at."
     ),

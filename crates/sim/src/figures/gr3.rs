@@ -203,9 +203,10 @@ pub(super) const FIGURE_13: Figure = Figure {
          sends a message to each reader of its group, or sleeps if one has 40; a reader \
          reads all, and sleeps until the next. The paper tells that GR3 costs 3 times what \
          it costs with tasks that always run (the first curve), for any number of tasks, \
-         while the others grow. GR3 is the flattest here too (the greatest is 1.7 times the \
-         least on one cpu and 1.6 times on two, under vtrr and wfq 1.9 times), but on one cpu it is \
-         6.4 to 10.8 times the first curve: a pick alone is 5 ns here, and how often tasks sleep and wake is \
+         while the others grow. GR3 is the flattest here too (on two processors, with one cpu \
+         and with two, the greatest is 1.6 to 1.8 times the least, under vtrr and wfq 1.8 to \
+         1.9 times), but with one cpu it is 6 to 13 times the first curve: a pick alone is 4 \
+         to 6 ns here, and how often tasks sleep and wake is \
          our reading."
     ),
     study: || {
