@@ -97,8 +97,8 @@ fn kill_9_leaves_nothing_stopped_or_frozen() {
 /// Nearly what the kernel allows a process.
 const MAPS: usize = 65_000;
 
-/// A command of the next test. To copy so many maps takes a fork ten quanta: whenever this is stopped, it is
-/// in the middle of one.
+/// A command of the next test. To copy so many maps takes a fork several quanta: when this is stopped, it is
+/// nearly always in the middle of one.
 #[test]
 #[ignore = "forks until it is killed"]
 fn forks_all_the_time() {
@@ -131,21 +131,21 @@ fn forks_all_the_time() {
 #[test]
 fn kill_9_leaves_nobody_stopped_who_was_being_forked() {
     let own = std::env::current_exe().expect("a path");
-    let forks = format!("1:'{}' --ignored --exact forks_all_the_time", own.display());
+    let forker = format!("1:'{}' --ignored --exact forks_all_the_time", own.display());
     for moment in 0..4 {
-        let jobs = [&forks, "1:sha256sum /dev/zero"];
+        let jobs = [&forker, "1:sha256sum /dev/zero"];
         let common = ["run", "--backend", "signal", "--cpus", "1"];
         let mut child =
             prorata(&[&common[..], &jobs[..]].concat()).spawn().expect("prorata starts");
         // Both commands, and a child.
-        let forks = || processes_of(child.id()).len() > 2;
-        assert!(wait_until(Duration::from_secs(60), forks), "it does not fork");
+        let forks = wait_until(Duration::from_secs(60), || processes_of(child.id()).len() > 2);
         std::thread::sleep(Duration::from_millis(23 * moment));
         child.kill().expect("it runs");
         child.wait().expect("it was killed");
         std::thread::sleep(Duration::from_secs(1));
         let held = held_for_long(child.id());
         kill_processes_of(child.id());
+        assert!(forks, "it does not fork");
         assert!(held.is_empty(), "killed after {moment}: {held:?}");
     }
 }

@@ -27,10 +27,10 @@
 //!
 //! Tasks that come, go and use parts of quanta have no common t. Each has a start tag S, which
 //! grows by used/φ when it runs; v = Σ φS / Σ φ over the runnable tasks stands for t·P/Φ. Here it
-//! is never less than it was, and passes with all that is served: the paper's stands still while
-//! others make up for what a task that has left had taken (see [`tags`](crate::tags)). A new task
-//! starts at S = v, a woken one at max(S, v). If nothing is runnable, v waits at the start tag of the
-//! task that ran last.
+//! is never less than it was, and passes with all that is served, where it would stand still or go
+//! back while others make up for what a task that has left had taken (see [`tags`](crate::tags)). A
+//! new task starts at S = v, a woken one at max(S, v). If nothing is runnable, v waits at the start
+//! tag of the task that ran last.
 //!
 //! Everything here is kept as the whole number φ·S of nanoseconds, and as fractions that are
 //! compared by cross-multiplication: a fixed set that starts together is scheduled by the exact

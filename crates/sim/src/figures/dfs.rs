@@ -73,8 +73,8 @@ pub(super) const FIGURE_4: Figure = Figure {
               figure 3, while that of eq. 7 as printed falls from at most 25.9 % to at most 0.7 %. \
               Part of it is our rate: with 34 tasks on 32 cpus it is 24.1 % in figure 3, 0.7 % \
               here, and 5.9 % with 1000 ticks between arrivals (figure 5). Part is that virtual \
-              time passes with all that is served: where it could stand still, as the paper's \
-              can, these were 1.2, 1.1 and 7.4 %. We do not know what the rest is.",
+              time passes with all that is served: where it was merely kept from going back, \
+              these were 1.2, 1.1 and 7.4 %. We do not know what the rest is.",
     study: || {
         let points = |policy| near_the_cpus(policy, Scenario::Dynamic(MEAN_TICKS));
         Box::new(Idle {

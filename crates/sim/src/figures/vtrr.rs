@@ -39,11 +39,11 @@ pub(super) const FIGURE_3: Figure = Figure {
         "pick and charge of tasks that always run, of random shares from 1 to 40, the same \
          in every round, through the same indirect calls for all. The paper tells that at \
          200 clients WFQ with a heap costs more than 6 times as much as VTRR, and Linux 100 \
-         times. Here WFQ costs 12 to 15 times as much, by the processor, and why is not known. \
+         times. Here WFQ costs 10 to 15 times as much, by the processor, and why is not known. \
          VTRR's arithmetic takes 4 to 5 ns here, beside which a heap weighs more (conjecture). \
-         linux-2.4 searches its list only at \
-         the end of a slice, which lasts as many quanta as the task's share, about 20; here its \
-         searches are spread over all decisions, while the paper times each run of the scheduler."
+         linux-2.4 searches its list only at the end of a slice, which lasts as many quanta as \
+         the task's share, about 20; here its searches are spread over all decisions, while the \
+         paper times each run of the scheduler."
     ),
     study: || {
         cost::study(
