@@ -88,6 +88,7 @@ fn targets() -> Vec<Target<'static>> {
                 "retire",
                 "forfeit",
                 "forgo",
+                "leave",
                 "keep",
                 "pass",
                 "lengthen",

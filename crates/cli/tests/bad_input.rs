@@ -135,6 +135,11 @@ fn recordings_of_the_kernel() {
                 &with("1 add 0 1024 7\n1 forgo 0 5"),
                 &["line 3: ", "task 0 was not charged with 5 ns before", "record again"],
             ),
+            (
+                "a",
+                &with("1 add 0 1024 7\n1 leave 0 5"),
+                &["line 3: ", "those who have ended did not leave 5 ns", "record again"],
+            ),
         ],
     );
 }

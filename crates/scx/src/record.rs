@@ -22,6 +22,7 @@
 //! | `T endow TASK NS` | it was just added, and may use so much before the policy serves it |
 //! | `T take TASK NS` | so much of its credit was taken from it |
 //! | `T retire TASK NS` | it has ended, and leaves so much credit, or was so far behind, or, below 0, ahead |
+//! | `T leave TASK NS` | it has ended, and its cgroup keeps so much less of that: others there may use it |
 //! | `T forfeit TASK NS` | it waits, loses so much credit, which is all, and waits for its turn |
 //! | `T keep TASK KEPT` | KEPT is 1 if it is served on for a while where it sleeps and has no use for it |
 //! | `T pass` | it is found out who sleeps and is served no longer |
@@ -55,11 +56,11 @@ use scx_prorata_objects::intf::{
     away_AWAY_CPUS, away_AWAY_RESCUE, event, event_kind_EVENT_ADD, event_kind_EVENT_ASIDE,
     event_kind_EVENT_AWAY, event_kind_EVENT_BLOCK, event_kind_EVENT_CHARGE, event_kind_EVENT_CPUS,
     event_kind_EVENT_ENDOW, event_kind_EVENT_FORFEIT, event_kind_EVENT_FORGO,
-    event_kind_EVENT_INTERRUPT, event_kind_EVENT_KEEP, event_kind_EVENT_LENGTHEN,
-    event_kind_EVENT_PAID, event_kind_EVENT_PASS, event_kind_EVENT_PICK, event_kind_EVENT_REMOVE,
-    event_kind_EVENT_RETIRE, event_kind_EVENT_RETURN, event_kind_EVENT_TAKE, event_kind_EVENT_WAKE,
-    event_kind_EVENT_WEIGHT, limits_MAX_CPUS, step, step_latch_LATCH_GROUP, step_latch_LATCH_KIND,
-    step_latch_LATCH_NONE, step_latch_LATCH_QUEUE,
+    event_kind_EVENT_INTERRUPT, event_kind_EVENT_KEEP, event_kind_EVENT_LEAVE,
+    event_kind_EVENT_LENGTHEN, event_kind_EVENT_PAID, event_kind_EVENT_PASS, event_kind_EVENT_PICK,
+    event_kind_EVENT_REMOVE, event_kind_EVENT_RETIRE, event_kind_EVENT_RETURN,
+    event_kind_EVENT_TAKE, event_kind_EVENT_WAKE, event_kind_EVENT_WEIGHT, limits_MAX_CPUS, step,
+    step_latch_LATCH_GROUP, step_latch_LATCH_KIND, step_latch_LATCH_NONE, step_latch_LATCH_QUEUE,
 };
 
 use crate::shared::Memory;
@@ -226,6 +227,7 @@ fn write_event(out: &mut impl Write, event: &event) -> io::Result<()> {
         event_kind_EVENT_RETIRE => writeln!(out, "{now_ns} retire {task} {}", value.cast_signed()),
         event_kind_EVENT_FORFEIT => writeln!(out, "{now_ns} forfeit {task} {value}"),
         event_kind_EVENT_FORGO => writeln!(out, "{now_ns} forgo {task} {value}"),
+        event_kind_EVENT_LEAVE => writeln!(out, "{now_ns} leave {task} {value}"),
         event_kind_EVENT_KEEP => writeln!(out, "{now_ns} keep {task} {value}"),
         event_kind_EVENT_LENGTHEN => writeln!(out, "{now_ns} lengthen {task} {value} {extra}"),
         event_kind_EVENT_PASS => writeln!(out, "{now_ns} pass"),

@@ -16,6 +16,7 @@
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED long-script
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED idle
  *   cpus SLEEPERS CPUS TASKS 0 SEED lost
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED script record
  *
  * Each step is random: some time passes, and a cpu looks for something to run, a task wakes, sleeps, ends, is
  * bound to other cpus or has another weight, or a cpu comes or goes. Prints what the policy was told and what
@@ -53,6 +54,8 @@
  *
  * With `lost` a task wakes, is picked, and never comes; nothing else happens. Printed is after how many
  * milliseconds it runs.
+ *
+ * With `record` what the policy was told in such a scene and what it decided follows, as without one.
  *
  * Everything happens in one thread, one callback after the other: how cpus meet between two of them is
  * tests/transit_model.rs's matter.
@@ -1570,12 +1573,23 @@ static void print_event(const struct event *it)
 		break;
 	case EVENT_PASS: printf("%" PRIu64 " pass\n", now); break;
 	case EVENT_FORGO: print_credit("forgo", it); break;
+	case EVENT_LEAVE: print_credit("leave", it); break;
 	case EVENT_KEEP: print_credit("keep", it); break;
 	case EVENT_LENGTHEN:
 		printf("%" PRIu64 " lengthen %u %" PRIu64 " %" PRIu64 "\n", now, it->task, it->value, it->extra);
 		break;
 	case EVENT_CPUS: printf("%" PRIu64 " cpus %" PRIu64 "\n", now, it->value); break;
 	}
+}
+
+static void print_events(void)
+{
+	u64 i;
+
+	if (shared->recorded > RECORD_EVENTS)
+		machine_broken("too many steps");
+	for (i = 0; i < shared->recorded; i++)
+		print_event(&events[i]);
 }
 
 /* All tasks begin in a cgroup, which is all that the kernel knows of here. */
@@ -1591,7 +1605,7 @@ int main(int count, char **arguments)
 {
 	u64 i, steps;
 
-	if (count != 6 && count != 7)
+	if (count < 6 || count > 8)
 		return 2;
 	sleepers = atoi(arguments[1]);
 	machine.cpus = cpus_end = cpus_possible = atoi(arguments[2]);
@@ -1605,15 +1619,15 @@ int main(int count, char **arguments)
 	recording = true;
 	/* GDQ's. */
 	policy_options[0] = policy_options[1] = 1;
-	rescue_ns = count == 7 ? LONGEST_WAIT_NS : RESCUE_NS;
+	rescue_ns = count > 6 ? LONGEST_WAIT_NS : RESCUE_NS;
 	if (prorata_init())
 		machine_broken("the scheduler cannot begin");
 	if (machine.random & 2)
 		make_cgroup();
 	for (i = 0; i < machine.tasks; i++)
 		begin_task(&machine.task[i]);
-	if (count == 7) {
-		recording = false;
+	if (count > 6) {
+		recording = count == 8;
 		if (!strcmp(arguments[6], "bind"))
 			look_at_weights(steps, bind_herd, false);
 		else if (!strcmp(arguments[6], "masks"))
@@ -1642,6 +1656,7 @@ int main(int count, char **arguments)
 			look_at_idle_cpus(steps);
 		else
 			look_at_bound_hogs(steps);
+		print_events();
 		return 0;
 	}
 	for (i = 0; i < steps; i++)
@@ -1649,9 +1664,6 @@ int main(int count, char **arguments)
 	look_at_cores();
 	if (shared->stats.most_choices > LONGEST_PICK)
 		machine_broken("a pick took long");
-	if (shared->recorded > RECORD_EVENTS)
-		machine_broken("too many steps");
-	for (i = 0; i < shared->recorded; i++)
-		print_event(&events[i]);
+	print_events();
 	return 0;
 }

@@ -40,8 +40,12 @@ struct Replay {
     name: String,
     setup: Setup,
     policy: Box<dyn Policy + Send>,
+    known: BTreeSet<TaskId>,
     /// Tasks that wait, or run.
     awake: BTreeSet<TaskId>,
+    /// What tasks had no use for, as far as it was gathered, and no turn was lengthened by.
+    spare_ns: u64,
+    left: usize,
     changes_of_cpus: usize,
     ended: usize,
     forfeits: usize,
@@ -57,12 +61,28 @@ impl Replay {
             name: name.to_owned(),
             setup,
             policy,
+            known: BTreeSet::new(),
             awake: BTreeSet::new(),
+            spare_ns: 0,
+            left: 0,
             changes_of_cpus: 0,
             ended: 0,
             forfeits: 0,
             lengthened: 0,
         }
+    }
+
+    fn gather_spare(&mut self) {
+        self.spare_ns += self.known.iter().map(|&task| self.policy.take_lapsed(task)).sum::<u64>();
+    }
+
+    /// What a turn is lengthened by was spare before.
+    fn use_spare(&mut self, line: &str, more_ns: u64) {
+        if more_ns > self.spare_ns {
+            self.gather_spare();
+        }
+        assert!(more_ns <= self.spare_ns, "{line}: only {} ns are spare", self.spare_ns);
+        self.spare_ns -= more_ns;
     }
 
     /// Panics if the kernel decided otherwise.
@@ -81,8 +101,15 @@ impl Replay {
             _ => {}
         }
         match words[1] {
-            "add" => self.policy.add(task(), weight()),
-            "remove" => self.policy.remove(task(), now_ns),
+            "add" => {
+                self.known.insert(task());
+                self.policy.add(task(), weight());
+            }
+            "remove" => {
+                self.known.remove(&task());
+                self.spare_ns += self.policy.take_lapsed(task());
+                self.policy.remove(task(), now_ns);
+            }
             "weight" => self.policy.set_weight(task(), weight(), now_ns),
             "wake" => self.policy.wake(task(), now_ns),
             "block" => self.policy.block(task(), now_ns),
@@ -105,12 +132,18 @@ impl Replay {
             }
             "endow" => self.policy.endow(task(), number(3)),
             "take" => assert_eq!(self.policy.take_credit(task(), number(3)), number(3), "{line}"),
-            "forgo" | "away" => {}
+            "forgo" => self.spare_ns += number(3),
+            "leave" => {
+                self.spare_ns += number(3);
+                self.left += 1;
+            }
+            "away" => {}
             "pass" => self.policy.pass(now_ns),
             "keep" => self.policy.keep(task(), number(3) == 1),
             "lengthen" => {
                 let more = self.policy.lengthen(task(), number(3), number(4));
                 assert_eq!(more, Some(number(4)), "{line}");
+                self.use_spare(line, number(4));
                 self.lengthened += 1;
             }
             "forfeit" => {
@@ -122,6 +155,8 @@ impl Replay {
                 self.ended += 1;
             }
             "cpus" => {
+                self.gather_spare();
+                self.known.clear();
                 self.setup.cpus = index(2);
                 self.policy = central::build(&self.name, &self.setup).expect("a policy");
                 self.changes_of_cpus += 1;
@@ -172,14 +207,18 @@ fn beside(program: &Path, sleepers: usize, seed: usize) -> Beside {
     Beside { furthest, late }
 }
 
-/// The numbers that a machine of this kind prints.
-fn found<const N: usize>(program: &Path, arguments: [usize; 5], what: &str) -> [u64; N] {
+fn printed(program: &Path, arguments: [usize; 5], words: &[&str]) -> String {
     let arguments = arguments.map(|number| number.to_string());
-    let output = Command::new(program).args(&arguments).arg(what).output();
+    let output = Command::new(program).args(&arguments).args(words).output();
     let output = output.expect("the program starts");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?} {what}, {}:\n{said}", output.status);
-    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{arguments:?} {words:?}, {}:\n{said}", output.status);
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The numbers that a machine of this kind prints.
+fn found<const N: usize>(program: &Path, arguments: [usize; 5], what: &str) -> [u64; N] {
+    let printed = printed(program, arguments, &[what]);
     let numbers = printed.split_whitespace().map(|number| number.parse().expect("a number"));
     numbers.collect::<Vec<u64>>().try_into().expect("as many as are asked for")
 }
@@ -311,6 +350,14 @@ fn cgroups_keep_what_processes_leave(policy: &str, program: &Path, sleepers: &[u
     }
 }
 
+/// Where turns are kept: so it is told what more than a cgroup keeps of what processes leave.
+fn turns_are_lengthened_by_what_was_left(program: &Path, core: &str) {
+    let printed = printed(program, [1, 2, 7, 3000, 1], &["long-script", "record"]);
+    let mut replay = Replay::new(core, 1, 2);
+    printed.lines().skip(1).for_each(|line| replay.event(line));
+    assert!(replay.left > 0 && replay.lengthened > 0, "nothing was left, or nobody had it");
+}
+
 /// A tenth of one of eight cpus idles at most while somebody waits who may run there, though the policy keeps
 /// tasks for other cpus. (.16 to .38 if who idles takes nobody's seat.)
 fn cpus_do_not_idle_beside_who_waits(program: &Path) {
@@ -340,6 +387,9 @@ fn holds(policy: &str, core: &str) {
     cgroups_keep_their_shares(policy, &program, if policy == "gdq" { &[2] } else { &[1, 2] });
     unlike_hogs_keep_their_shares(&program, if corrected { &[2] } else { &[1, 2] });
     cgroups_keep_what_processes_leave(policy, &program, if corrected { &[2] } else { &[1, 2] });
+    if !corrected {
+        turns_are_lengthened_by_what_was_left(&program, core);
+    }
     let (mut changes_of_cpus, mut ended, mut forfeits, mut lengthened) = (0, 0, 0, 0);
     for seed in 0..12 {
         let sleepers = seed % 3;

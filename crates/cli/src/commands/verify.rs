@@ -221,6 +221,8 @@ struct Replay {
     used_ns: Nanos,
     /// What lapsed, as far as it was gathered, and no turn was lengthened by.
     lapsed_ns: Nanos,
+    /// The most that those who have ended left, and others have not had.
+    left_ns: Nanos,
     /// By task: what it was charged with and did not run then, less what it forwent.
     unrun_ns: Vec<Nanos>,
     tasks: Vec<Task>,
@@ -258,6 +260,7 @@ impl Replay {
             quantum_ns,
             now_ns: 0,
             lapsed_ns: 0,
+            left_ns: 0,
             unrun_ns: Vec::new(),
             used_ns: 0,
             tasks: Vec::new(),
@@ -315,6 +318,7 @@ impl Replay {
                 self.policy.keep(TaskId(task), *kept == "1");
             }
             ("forgo", [task, turns]) => self.forgo(number(task)?, turns.parse()?)?,
+            ("leave", [task, left]) => self.leave_spare(number(task)?, left.parse()?)?,
             ("lengthen", [task, charged, more]) => {
                 return self.lengthen(number(task)?, charged.parse()?, more.parse()?);
             }
@@ -437,7 +441,7 @@ impl Replay {
                 let most_ns = Nanos::try_from(credit_ns).context("less than no credit")?;
                 self.policy.take_credit(TaskId(task), most_ns).cast_signed()
             }
-            Loss::HasEnded => self.policy.retire(TaskId(task), self.now_ns),
+            Loss::HasEnded => self.retire(task),
             Loss::WaitsOn => self.policy.forfeit(TaskId(task), self.now_ns).cast_signed(),
         };
         Ok((core_ns != credit_ns).then(|| {
@@ -447,6 +451,25 @@ impl Replay {
                  {core_ns} ns in the policy"
             )
         }))
+    }
+
+    /// It leaves its credit, what it was charged with and did not run, and a quantum at most that it was due.
+    fn retire(&mut self, task: u32) -> i64 {
+        let credit_ns = self.policy.retire(TaskId(task), self.now_ns);
+        let unrun_ns = std::mem::take(self.unrun_of(task));
+        let left_ns = credit_ns.max(0).cast_unsigned() + self.quantum_ns;
+        self.left_ns = self.left_ns.saturating_add(unrun_ns).saturating_add(left_ns);
+        credit_ns
+    }
+
+    /// Others of its cgroup use what it does not keep of what those who ended left.
+    fn leave_spare(&mut self, task: u32, spare_ns: Nanos) -> Result<()> {
+        self.task(task, &[State::Blocked])?;
+        let left_ns = self.left_ns.checked_sub(spare_ns);
+        self.left_ns =
+            left_ns.with_context(|| format!("those who have ended did not leave {spare_ns} ns"))?;
+        self.lapsed_ns = self.lapsed_ns.saturating_add(spare_ns);
+        Ok(())
     }
 
     /// A turn is over and goes on, for no longer than others had no use for theirs.
@@ -754,6 +777,28 @@ mod tests {
         assert!(replay(&[&TWO[..], &before, &[again]].concat()).is_err());
         let difference = replay(&[&TWO[..], &before, &[early]].concat()).unwrap().unwrap();
         assert!(difference.contains("the policy none"), "{difference}");
+    }
+
+    #[test]
+    fn a_turn_goes_on_for_what_those_who_ended_left() {
+        let lines = |left: &'static str| {
+            let head =
+                Head::parse("prorata-record 1 policy gr3:sleepers=turns cpus 1 quantum_ns 640")
+                    .unwrap();
+            let before = ["1 add 0 2 7", "1 add 1 1 8", "2 wake 0", "2 wake 1", "3 pick 0 0"];
+            let ends = ["13 charge 0 10 10", "13 block 0", "13 retire 0 630", left, "13 pick 0 1"];
+            let mut replay = Replay::start(head).unwrap();
+            let lines = [&before[..], &ends, &["653 lengthen 1 640 20"]].concat();
+            let mut found = lines
+                .iter()
+                .map(|line| replay.event(line))
+                .skip_while(|found| matches!(found, Ok(None)));
+            found.next().unwrap_or(Ok(None))
+        };
+        assert_eq!(lines("13 leave 0 20").unwrap(), None);
+        let difference = lines("13 leave 0 19").unwrap().unwrap();
+        assert!(difference.contains("only 19 ns lapsed"), "{difference}");
+        assert!(lines("13 leave 0 2000").is_err(), "a quantum at most, and what was not run");
     }
 
     #[test]

@@ -136,6 +136,13 @@ static __always_inline s64 unserved_ns(u32 id)
 	return ns < most_ns ? ns : most_ns;
 }
 
+/* What an estate does not hold of what a task leaves is for others there. */
+static __always_inline void leave_spare(u32 id, u64 ns)
+{
+	record(EVENT_LEAVE, id, 0, ns, 0);
+	make_spare(spare_node_of(id), ns);
+}
+
 /* A task has ended. */
 global_fn u32 bequeath(u32 id)
 {
@@ -155,7 +162,8 @@ global_fn u32 bequeath(u32 id)
 		estate_ns += slot->paid_ns + slot->owed_ns;
 	slot->paid_ns = slot->owed_ns = 0;
 	if (estate_ns > most_ns) {
-		make_spare(spare_node_of(id), estate_ns - most_ns);
+		if (keeps_turns())
+			leave_spare(id, estate_ns - most_ns);
 		estate_ns = most_ns;
 	}
 	if (estate_ns < least_ns)
