@@ -37,6 +37,7 @@
 #include "task.h"
 #include "slots.h"
 #include "hotplug.h"
+#include "late.h"
 #include "estate.h"
 #include "burst.h"
 #include "spare.h"
