@@ -95,7 +95,7 @@ global_fn u32 reweight(u32 id, u32 weight)
 {
 	if (weight == slots[id].weight)
 		return 0;
-	if (turns_tells_due())
+	if (turns_counts_late())
 		reckon_late(id);
 	slots[id].weight = weight;
 	shared->rates_changed_ns = shared->now_ns;

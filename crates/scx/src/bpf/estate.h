@@ -19,7 +19,7 @@
  *   it forks again      the child has 2.5 ms: the estate's, and 1 of the shell's
  *
  * An estate holds ESTATE_QUANTA; what is more is spare for others of the cgroup (spare.h).
- * Who ends leaves what he was due and had no turns for, too (late.h).
+ * Under a policy that counts tasks late, who ends leaves what he was due and had no turns for, too (late.h).
  *
  * What parents are short of is the estate's debt, until they fork again. All estates below one child of
  * the root may owe ESTATE_DEBT_QUANTA together, so that more cgroups bring nobody more. Nothing else is

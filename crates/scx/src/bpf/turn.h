@@ -52,7 +52,7 @@ struct turn {
 	u64 turn_ns;
 	/* What it had no use for of turns that were charged, and nobody has taken. */
 	u64 lapsed_ns;
-	/* What it was due since it joined the policy, less what that was charged, when all had received so much. */
+	/* What it was due since it joined the policy, less its turns, when all had received so much (late.h). */
 	s64 late_ns;
 	u64 late_at_ns;
 	u32 weight;
@@ -119,7 +119,7 @@ struct turns {
 	u64 on_credit, consumed, interruptions;
 	/* The weight of all tasks that are awake. */
 	u64 awake_weight;
-	/* What all tasks received (POLICY_TELLS_DUE only). */
+	/* What all tasks received (POLICY_COUNTS_LATE only). */
 	u64 received_ns;
 	u32 cpus;
 	struct turn_list ready, interrupted;

@@ -16,15 +16,15 @@
  * says how its turns are paid:
  *
  *   POLICY_CREDIT_QUANTA   the most credit
- *   POLICY_TELLS_DUE       1 if what tasks were due and were not served is their cgroup's (late.h); else 0
+ *   POLICY_COUNTS_LATE     1 if it counts a task from its first turn on (late.h); else 0
  *   POLICY_PAYS_WHOLE      a turn is charged as a whole quantum, what was not used of it is credit;
  *                          else as what was used
  *
  * Like a policy it knows no task_struct, no clock and no helper, and is called with the lock held.
  * `uses_turns()` is what the user chose; without, tasks that sleep are treated as in the papers.
  * `turns_left(id)` is told of a task that the policy served while it slept, and does no longer;
- * `turns_joined(id)` of one that ran while it did not, and is served from now on; `turns_leaves(id)`, with
- * POLICY_TELLS_DUE, of one that it is about to serve no longer.
+ * `turns_joined(id)` of one that ran while it did not, and is served from now on; if it counts tasks late,
+ * `turns_leaves(id)` of one that it is about to serve no longer.
  *
  * On several cpus, hogs h, worth a whole cpu, and i; many that sleep have credit:
  *
@@ -188,7 +188,7 @@ turns_fn void turns_join(struct turn __arena *turn, u32 id)
 {
 	policy_assert(turns_is_out(turn));
 	turn->place = TURN_QUEUED;
-	if (POLICY_TELLS_DUE)
+	if (POLICY_COUNTS_LATE)
 		turn->late_at_ns = TURNS->received_ns;
 	policy_wake(id);
 }
@@ -196,7 +196,7 @@ turns_fn void turns_join(struct turn __arena *turn, u32 id)
 turns_fn void turns_leave(struct turn __arena *turn, u32 id)
 {
 	policy_assert(turn->place == TURN_QUEUED);
-	if (POLICY_TELLS_DUE)
+	if (POLICY_COUNTS_LATE)
 		turns_leaves(id);
 	turn->place = TURN_OUT;
 	policy_block(id);
@@ -208,12 +208,11 @@ turns_fn void turns_give_turn(struct turn __arena *turn, u32 id, u64 left_ns)
 	turn->lapsed_ns += left_ns - turns_give(turn, id, left_ns);
 }
 
-/* The policy is charged for a turn of a task, for so much of it. */
-turns_fn void turns_pay(struct turn __arena *turn, u32 id, u64 ns)
+/* A task has a turn. */
+turns_fn void turns_count(struct turn __arena *turn)
 {
-	if (POLICY_TELLS_DUE)
-		turn->late_ns -= ns;
-	policy_charge(id, ns);
+	if (POLICY_COUNTS_LATE)
+		turn->late_ns -= quantum_ns();
 }
 
 /* The turn of a task, which does not run, is over: the policy is charged for it. */
@@ -229,7 +228,7 @@ turns_fn void turns_end(struct turn __arena *turn, u32 id)
 		turns_give_turn(turn, id, left_ns);
 		left_ns = 0;
 	}
-	turns_pay(turn, id, quantum_ns() - left_ns);
+	policy_charge(id, quantum_ns() - left_ns);
 }
 
 /* A task that sleeps has a turn, which adds to its credit: what it is charged for. */
@@ -238,6 +237,7 @@ policy_fn u64 turns_pay_asleep(u32 id)
 	struct turn __arena *turn = TURN(id);
 
 	TURNS->consumed++;
+	turns_count(turn);
 	if (!POLICY_PAYS_WHOLE && !turn->kept)
 		return turns_give(turn, id, quantum_ns());
 	turns_give_turn(turn, id, quantum_ns());
@@ -255,7 +255,7 @@ turns_fn bool turns_was_last(struct turn __arena *turn)
 
 turns_fn void turns_consume(struct turn __arena *turn, u32 id)
 {
-	turns_pay(turn, id, turns_pay_asleep(id));
+	policy_charge(id, turns_pay_asleep(id));
 	if (turns_was_last(turn)) {
 		turns_leave(turn, id);
 		turns_left(id);
@@ -416,6 +416,7 @@ turns_fn u32 turns_start(u32 cpu, u32 id)
 turns_fn void turns_have(struct turn __arena *turn)
 {
 	turn->place = TURN_PICKED;
+	turns_count(turn);
 	turn->turn_ns = quantum_ns();
 	turn->lengthened = false;
 }
@@ -766,10 +767,10 @@ turns_fn bool turns_may_lapse(void)
 	return uses_turns() && !corrects_turns();
 }
 
-/* True if it is reckoned what tasks are due. */
-turns_fn bool turns_tells_due(void)
+/* True if it is reckoned what tasks were due. */
+turns_fn bool turns_counts_late(void)
 {
-	return POLICY_TELLS_DUE && turns_may_lapse();
+	return POLICY_COUNTS_LATE && turns_may_lapse();
 }
 
 /* True if a task runs between its turns, which nobody is charged for. */

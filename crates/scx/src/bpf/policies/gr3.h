@@ -22,8 +22,7 @@
 
 #define POLICY_NAME "gr3"
 #define POLICY_CREDIT_QUANTA 3
-#define POLICY_TELLS_DUE 1
-#define POLICY_CAPS STATE
+#define POLICY_COUNTS_LATE 1
 #define POLICY_PAYS_WHOLE 1
 #define POLICY_GRANTED(task) (TASK(task)->frontlog)
 #define POLICY_KEEPS_CPUS 0
@@ -165,6 +164,22 @@ static __always_inline void set_cap(u64 feasible, u64 cpus)
 	STATE->cap_feasible = feasible;
 	STATE->cap_cpus = cpus;
 	STATE->cap_order = ilog2(feasible / cpus) & 31;
+}
+
+/* True if what tasks are due is not told by their weights alone: some would need more than a cpu. */
+static __always_inline bool policy_caps(void)
+{
+	return STATE->cap_feasible != CAP_NONE;
+}
+
+/* What a task, which is queued, is due then of so much that all receive, below 2^42 ns. */
+static __always_inline u64 policy_due_ns(u32 id, u64 ns)
+{
+	u64 cpus = STATE->count < STATE->cpus ? STATE->count : STATE->cpus, weight = TASK(id)->weight;
+
+	if (above_cap(weight))
+		return ns / cpus;
+	return (weight * STATE->cap_cpus << 20) / (STATE->cap_feasible * cpus) * ns >> 20;
 }
 
 /* The order of the group that a task is in. */
