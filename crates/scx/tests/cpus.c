@@ -14,7 +14,6 @@
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED narrow
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED script
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED long-script
- *   cpus SLEEPERS CPUS TASKS QUANTA SEED late-script
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED idle
  *   cpus SLEEPERS CPUS TASKS 0 SEED lost
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED script record
@@ -48,7 +47,7 @@
  * With `script` there are a cgroup of weight 300, in it x, of one hog, and y, of one and a shell that runs
  * one process after the other, which runs for a millisecond and sleeps for ten; and one of weight 100, of
  * hogs. How far y is off what it is due in any 1000 quanta is printed. With `long-script` a process runs for
- * more than it begins with in advance, and with `late-script` for quanta after it has slept.
+ * more than it begins with in advance.
  *
  * With `idle` the same happens on more cpus, which schedule when they are kicked only. Printed is for how
  * much of the time cpus idled while a task waited that may run there, in thousandths of a cpu.
@@ -1145,11 +1144,6 @@ static const struct act {
 	{ PROCESS, false, 3000000, 400000 },
 	{ PROCESS, true, 10000000, 100000 },
 	{ PROCESS, false, 100000, 100000 },
-}, late_acts[SCRIPT_ACTS] = {
-	{ SHELL, false, 1000000, 200000 },
-	{ PROCESS, false, 2000000, 400000 },
-	{ PROCESS, true, 30000000, 100000 },
-	{ PROCESS, false, 20000000, 4000000 },
 };
 
 static struct {
@@ -1193,7 +1187,6 @@ static void fork_from(struct machine_task *shell, struct machine_task *process)
 	replace_task(process);
 	put_into(process, script.of_y);
 	process->p.static_prio = shell->p.static_prio;
-	prorata_set_weight(&process->p, 0);
 	process->p.cpu = shell->p.cpu;
 	wake(process);
 }
@@ -1482,14 +1475,14 @@ static u64 received_in_y(void)
 	       received_until_now(&machine.task[PROCESS]) + script.ended_ns;
 }
 
-static void look_at_script(u64 quanta, const struct act *acts)
+static void look_at_script(u64 quanta, bool is_long)
 {
 	u64 due_ns = SPAN_QUANTA * quantum * machine.cpus * 3 / 8;
 
 	machine.lasts = true;
 	burst_quanta = 16;
 	burst_quanta_of_cpu = 4;
-	script.acts = acts;
+	script.acts = is_long ? long_acts : short_acts;
 	begin_script();
 	printf("%" PRIu64 "\n", furthest_off(quanta, due_ns, received_in_y));
 }
@@ -1656,11 +1649,9 @@ int main(int count, char **arguments)
 		else if (!strcmp(arguments[6], "lost"))
 			look_at_lost();
 		else if (!strcmp(arguments[6], "script"))
-			look_at_script(steps, short_acts);
+			look_at_script(steps, false);
 		else if (!strcmp(arguments[6], "long-script"))
-			look_at_script(steps, long_acts);
-		else if (!strcmp(arguments[6], "late-script"))
-			look_at_script(steps, late_acts);
+			look_at_script(steps, true);
 		else if (!strcmp(arguments[6], "idle"))
 			look_at_idle_cpus(steps);
 		else

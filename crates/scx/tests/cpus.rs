@@ -328,20 +328,19 @@ fn unlike_hogs_keep_their_shares(program: &Path, sleepers: &[usize]) {
 }
 
 /// A cgroup of a hog and a script keeps its 750 quanta: what processes were paid and did not use is the
-/// hog's, and what they were behind the next ones'. (Of 16 seeds the furthest, processes that run for a
-/// millisecond: gr3 8.9, wfq 8.2, dfs-fa 8.3, where turns are corrected 2.3; for three: 11.4, 5.6, 31.2, 2.2;
-/// for twenty after they have slept: 12.4, 3.7, 8.5, 2.4. If what processes are due and have no turns for is
-/// a quantum at most, by what they weigh as they end, and nobody has the part in what is spare of who sleeps,
-/// the last are 97, 42 and 53.)
+/// hog's, and what they were behind the next ones'. (Of 16 seeds, processes that run for a millisecond:
+/// gr3 4.7, wfq 2.9, dfs-fa 2.8, where turns are corrected 1.9; for three: 30, 9.3, 6.9, 2.7. If what
+/// processes had no turns for is nobody's, the former are 17 to 31 under gr3; if what is more than an estate
+/// holds is, the latter 18 to 46 under wfq and dfs-fa; if what they were behind is, the former 33 to 54
+/// where turns are corrected.)
 fn cgroups_keep_what_processes_leave(policy: &str, program: &Path, sleepers: &[usize]) {
     for &sleepers in sleepers {
         let limits = match (policy, sleepers) {
-            ("gr3", 1) => [10_000, 13_000, 14_000],
-            ("dfs_fa", 1) => [9_000, 33_000, 10_000],
-            (_, 1) => [9_000, 7_000, 5_000],
-            _ => [3_000, 3_000, 4_000],
+            ("gr3", 1) => [6_000, 35_000],
+            (_, 1) => [6_000, 15_000],
+            _ => [4_000, 6_000],
         };
-        for (scene, limit) in ["script", "long-script", "late-script"].into_iter().zip(limits) {
+        for (scene, limit) in ["script", "long-script"].into_iter().zip(limits) {
             for seed in 1..3 {
                 let [furthest] = found(program, [sleepers, 2, 7, 3000, seed], scene);
                 let case = format!("sleepers {sleepers}, {scene}, seed {seed}");

@@ -205,8 +205,6 @@ struct Task {
     away: bool,
     /// It was added, and nothing else has been told of it.
     new: bool,
-    /// When it was added, or left something for others last.
-    left_at_ns: Nanos,
     /// Extremes of its service error, over all that had its number: in ns.
     worst: (f64, f64),
 }
@@ -223,7 +221,7 @@ struct Replay {
     used_ns: Nanos,
     /// What lapsed, as far as it was gathered, and no turn was lengthened by.
     lapsed_ns: Nanos,
-    /// The most that tasks could leave for others, and these have not had.
+    /// The most that those who have ended left, and others have not had.
     left_ns: Nanos,
     /// By task: what it was charged with and did not run then, less what it forwent.
     unrun_ns: Vec<Nanos>,
@@ -381,7 +379,6 @@ impl Replay {
                 state: State::Unknown,
                 away: false,
                 new: true,
-                left_at_ns: 0,
                 worst: (0.0, 0.0),
             });
         }
@@ -390,7 +387,6 @@ impl Replay {
         new.state = State::Blocked;
         new.away = false;
         new.new = true;
-        new.left_at_ns = self.now_ns;
         self.policy.add(TaskId(task), weight);
         self.errors.add(TaskId(task), weight);
         Ok(())
@@ -457,30 +453,21 @@ impl Replay {
         }))
     }
 
-    /// It leaves its credit, what it was charged with and did not run, and what it was due.
+    /// It leaves its credit, what it was charged with and did not run, and a quantum at most that it was due.
     fn retire(&mut self, task: u32) -> i64 {
         let credit_ns = self.policy.retire(TaskId(task), self.now_ns);
         let unrun_ns = std::mem::take(self.unrun_of(task));
-        self.left_ns = self.left_ns.saturating_add(unrun_ns);
-        self.left_ns = self.left_ns.saturating_add(credit_ns.max(0).cast_unsigned());
-        self.count_due(task);
+        let left_ns = credit_ns.max(0).cast_unsigned() + self.quantum_ns;
+        self.left_ns = self.left_ns.saturating_add(unrun_ns).saturating_add(left_ns);
         credit_ns
     }
 
-    /// A task is due a cpu at most, of what others received: that is known when their quanta end.
-    fn count_due(&mut self, task: u32) {
-        let left_at_ns = std::mem::replace(&mut self.tasks[task as usize].left_at_ns, self.now_ns);
-        let due_ns = self.now_ns - left_at_ns + self.quantum_ns;
-        self.left_ns = self.left_ns.saturating_add(due_ns);
-    }
-
-    /// Others of its cgroup use what it was due, or what those who ended left there.
+    /// Others of its cgroup use what it does not keep of what those who ended left.
     fn leave_spare(&mut self, task: u32, spare_ns: Nanos) -> Result<()> {
         self.task(task, &[State::Blocked])?;
-        self.count_due(task);
         let left_ns = self.left_ns.checked_sub(spare_ns);
-        self.left_ns = left_ns
-            .with_context(|| format!("nobody was due {spare_ns} ns, or has ended and left them"))?;
+        self.left_ns =
+            left_ns.with_context(|| format!("those who have ended did not leave {spare_ns} ns"))?;
         self.lapsed_ns = self.lapsed_ns.saturating_add(spare_ns);
         Ok(())
     }
@@ -811,10 +798,7 @@ mod tests {
         assert_eq!(lines("13 leave 0 20").unwrap(), None);
         let difference = lines("13 leave 0 19").unwrap().unwrap();
         assert!(difference.contains("only 19 ns lapsed"), "{difference}");
-        assert!(
-            lines("13 leave 0 1923").is_err(),
-            "its credit, and what it was due in 12 ns twice"
-        );
+        assert!(lines("13 leave 0 2000").is_err(), "a quantum at most, and what was not run");
     }
 
     #[test]

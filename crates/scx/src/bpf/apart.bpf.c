@@ -33,10 +33,6 @@ static u64 debt_limit_ns(const struct slot __arena *slot)
 	return DEBT_QUANTA * quantum;
 }
 
-static void note_received(u64 ns)
-{
-}
-
 #include "custody.h"
 #include "beside.h"
 #include "weight.h"

@@ -95,8 +95,6 @@ global_fn u32 reweight(u32 id, u32 weight)
 {
 	if (weight == slots[id].weight)
 		return 0;
-	if (turns_counts_late())
-		reckon_late(id);
 	slots[id].weight = weight;
 	shared->rates_changed_ns = shared->now_ns;
 	record(EVENT_WEIGHT, id, 0, weight, 0);
@@ -213,11 +211,8 @@ global_fn u32 settle_idlers(void)
 	return 0;
 }
 
-/* Binary digits of what is a task's part of a cpu. */
-#define PART_DIGITS 20
-
 /*
- * What a task is due in some time, below 2^42 ns, but for what it is capped to. Where turns are
+ * What a task is due in some time, of at most DEBT_LASTS_NS, but for what it is capped to. Where turns are
  * corrected, as if no cpus were short: what is enough to pay was found by that (paid.h).
  */
 static u64 due_within(const struct slot __arena *slot, u64 time_ns)
@@ -227,8 +222,8 @@ static u64 due_within(const struct slot __arena *slot, u64 time_ns)
 	u64 is_short = !!BOUND->gone & !corrects_turns();
 
 	total += is_short * (BOUND->per_cpu * MASK(0)->count - total);
-	part = ((u64)slot->weight * MASK(0)->count << PART_DIGITS) / (total | 1);
-	return part < 1 << PART_DIGITS ? part * time_ns >> PART_DIGITS : time_ns;
+	part = ((u64)slot->weight * MASK(0)->count << 10) / (total | 1);
+	return part < 1 << 10 ? part * time_ns >> 10 : time_ns;
 }
 
 static u64 debt_limit_ns(const struct slot __arena *slot)

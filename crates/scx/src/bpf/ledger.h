@@ -27,9 +27,6 @@
 /* The most that a task may owe; the includer's, who knows its share. */
 static u64 debt_limit_ns(const struct slot __arena *slot);
 
-/* All tasks received so much more; the includer's. */
-static void note_received(u64 ns);
-
 /*
  * How long a task that blocks has run. The kernel brings sum_exec_runtime up to date before
  * ops.quiescent only for schedulers that have ops.stopping, a call in every switch; without that, a
@@ -67,7 +64,6 @@ static void ledger_settle(struct slot __arena *slot, u64 exec_ns)
 	slot->exec_ns = exec_ns;
 	slot->used_ns += used_ns;
 	slot->received_ns += used_ns;
-	note_received(used_ns);
 	slot->owed_ns -= used_ns;
 	if (slot->owed_ns < -(s64)(DEBT_QUANTA * quantum)) {
 		s64 floor_ns = -(s64)debt_limit_ns(slot);

@@ -37,7 +37,6 @@
 #include "task.h"
 #include "slots.h"
 #include "hotplug.h"
-#include "late.h"
 #include "estate.h"
 #include "burst.h"
 #include "spare.h"

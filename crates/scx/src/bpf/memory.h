@@ -161,8 +161,6 @@ static void tell_spare(u32 id);
 static u32 spare_node_of(u32 id);
 static void make_spare(u32 n, u64 ns);
 static void stop_sharing(u32 id);
-static void turns_leaves(u32 id);
-global_fn u32 reckon_late(u32 id);
 static bool may_burst(u32 id);
 static void end_bursts(void);
 global_fn u32 forfeit(u32 id);

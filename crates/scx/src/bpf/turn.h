@@ -52,9 +52,8 @@ struct turn {
 	u64 turn_ns;
 	/* What it had no use for of turns that were charged, and nobody has taken. */
 	u64 lapsed_ns;
-	/* What it was due since it joined the policy, less its turns, when all had received so much (late.h). */
-	s64 late_ns;
-	u64 late_at_ns;
+	/* Since when the policy serves it, and what its turns since then lasted (POLICY_COUNTS_LATE only). */
+	u64 joined_ns, served_ns;
 	u32 weight;
 	/* The cpu that runs it, or whose slot has it while it is interrupted. */
 	u32 cpu;
@@ -119,8 +118,6 @@ struct turns {
 	u64 on_credit, consumed, interruptions;
 	/* The weight of all tasks that are awake. */
 	u64 awake_weight;
-	/* What all tasks received (POLICY_COUNTS_LATE only). */
-	u64 received_ns;
 	u32 cpus;
 	struct turn_list ready, interrupted;
 	/* How many tasks are ready, and cpus stopping. */

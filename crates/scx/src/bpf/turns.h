@@ -16,15 +16,14 @@
  * says how its turns are paid:
  *
  *   POLICY_CREDIT_QUANTA   the most credit
- *   POLICY_COUNTS_LATE     1 if it counts a task from its first turn on (late.h); else 0
+ *   POLICY_COUNTS_LATE     1 if it counts a task from its first turn on (estate.h); else 0
  *   POLICY_PAYS_WHOLE      a turn is charged as a whole quantum, what was not used of it is credit;
  *                          else as what was used
  *
  * Like a policy it knows no task_struct, no clock and no helper, and is called with the lock held.
  * `uses_turns()` is what the user chose; without, tasks that sleep are treated as in the papers.
  * `turns_left(id)` is told of a task that the policy served while it slept, and does no longer;
- * `turns_joined(id)` of one that ran while it did not, and is served from now on; if it counts tasks late,
- * `turns_leaves(id)` of one that it is about to serve no longer.
+ * `turns_joined(id)` of one that ran while it did not, and is served from now on.
  *
  * On several cpus, hogs h, worth a whole cpu, and i; many that sleep have credit:
  *
@@ -188,16 +187,16 @@ turns_fn void turns_join(struct turn __arena *turn, u32 id)
 {
 	policy_assert(turns_is_out(turn));
 	turn->place = TURN_QUEUED;
-	if (POLICY_COUNTS_LATE)
-		turn->late_at_ns = TURNS->received_ns;
+	if (POLICY_COUNTS_LATE) {
+		turn->joined_ns = now_ns();
+		turn->served_ns = 0;
+	}
 	policy_wake(id);
 }
 
 turns_fn void turns_leave(struct turn __arena *turn, u32 id)
 {
 	policy_assert(turn->place == TURN_QUEUED);
-	if (POLICY_COUNTS_LATE)
-		turns_leaves(id);
 	turn->place = TURN_OUT;
 	policy_block(id);
 }
@@ -212,7 +211,7 @@ turns_fn void turns_give_turn(struct turn __arena *turn, u32 id, u64 left_ns)
 turns_fn void turns_count(struct turn __arena *turn)
 {
 	if (POLICY_COUNTS_LATE)
-		turn->late_ns -= quantum_ns();
+		turn->served_ns += quantum_ns();
 }
 
 /* The turn of a task, which does not run, is over: the policy is charged for it. */
@@ -539,7 +538,6 @@ turns_fn void turns_add(u32 id, u32 weight)
 	struct turn __arena *turn = TURN(id);
 
 	turn->credit_ns = turn->run_ns = turn->turn_ns = turn->lapsed_ns = 0;
-	turn->late_ns = 0;
 	turn->kept = false;
 	turn->weight = weight;
 	turn->state = TURN_ASLEEP;
@@ -765,12 +763,6 @@ turns_fn void turns_charge(u32 id, u64 used_ns, u64 ran_ns)
 turns_fn bool turns_may_lapse(void)
 {
 	return uses_turns() && !corrects_turns();
-}
-
-/* True if it is reckoned what tasks were due. */
-turns_fn bool turns_counts_late(void)
-{
-	return POLICY_COUNTS_LATE && turns_may_lapse();
 }
 
 /* True if a task runs between its turns, which nobody is charged for. */

@@ -166,22 +166,6 @@ static __always_inline void set_cap(u64 feasible, u64 cpus)
 	STATE->cap_order = ilog2(feasible / cpus) & 31;
 }
 
-/* True if what tasks are due is not told by their weights alone: some would need more than a cpu. */
-static __always_inline bool policy_caps(void)
-{
-	return STATE->cap_feasible != CAP_NONE;
-}
-
-/* What a task, which is queued, is due then of so much that all receive, below 2^42 ns. */
-static __always_inline u64 policy_due_ns(u32 id, u64 ns)
-{
-	u64 cpus = STATE->count < STATE->cpus ? STATE->count : STATE->cpus, weight = TASK(id)->weight;
-
-	if (above_cap(weight))
-		return ns / cpus;
-	return (weight * STATE->cap_cpus << 20) / (STATE->cap_feasible * cpus) * ns >> 20;
-}
-
 /* The order of the group that a task is in. */
 static __always_inline u32 group_of(struct policy_task __arena *task)
 {
