@@ -46,8 +46,8 @@
  *
  * With `script` there are a cgroup of weight 300, in it x, of one hog, and y, of one and a shell that runs
  * one process after the other, which runs for a millisecond and sleeps for ten; and one of weight 100, of
- * hogs. How far y is off what it is due in any 1000 quanta is printed. With `long-script` a process runs for
- * more than it begins with in advance.
+ * hogs. Processes have random nice values. How far y is off what it is due in any 1000 quanta is printed.
+ * With `long-script` a process runs for more than it begins with in advance.
  *
  * With `idle` the same happens on more cpus, which schedule when they are kicked only. Printed is for how
  * much of the time cpus idled while a task waited that may run there, in thousandths of a cpu.
@@ -1186,6 +1186,7 @@ static void fork_from(struct machine_task *shell, struct machine_task *process)
 	script.ended_ns += process->p.se.sum_exec_runtime;
 	replace_task(process);
 	put_into(process, script.of_y);
+	/* Its weight was told before, by a random nice value. */
 	process->p.static_prio = shell->p.static_prio;
 	process->p.cpu = shell->p.cpu;
 	wake(process);

@@ -350,7 +350,8 @@ fn cgroups_keep_what_processes_leave(policy: &str, program: &Path, sleepers: &[u
     }
 }
 
-/// Where turns are kept: so it is told what more than a cgroup keeps of what processes leave.
+/// Where turns are kept, by what others had no use for, and what processes leave beyond what their cgroup
+/// keeps. (If that is not told, more than is spare is used under each policy.)
 fn turns_are_lengthened_by_what_was_left(program: &Path, core: &str) {
     let printed = printed(program, [1, 2, 7, 3000, 1], &["long-script", "record"]);
     let mut replay = Replay::new(core, 1, 2);

@@ -798,7 +798,9 @@ mod tests {
         assert_eq!(lines("13 leave 0 20").unwrap(), None);
         let difference = lines("13 leave 0 19").unwrap().unwrap();
         assert!(difference.contains("only 19 ns lapsed"), "{difference}");
-        assert!(lines("13 leave 0 2000").is_err(), "a quantum at most, and what was not run");
+        let all = lines("13 leave 0 1270").unwrap();
+        assert_eq!(all, None, "its credit, and a quantum that it may have been due");
+        assert!(lines("13 leave 0 1271").is_err(), "that is more");
     }
 
     #[test]
