@@ -137,8 +137,8 @@ fn recordings_of_the_kernel() {
             ),
             (
                 "a",
-                &with("1 add 0 1024 7\n1 leave 0 5"),
-                &["line 3: ", "those who have ended did not leave 5 ns", "record again"],
+                &with("1 add 0 1024 7\n1 leave 0 40000001"),
+                &["line 3: ", "there were no 40000001 ns to be left", "record again"],
             ),
         ],
     );

@@ -22,7 +22,7 @@
 //! | `T endow TASK NS` | it was just added, and may use so much before the policy serves it |
 //! | `T take TASK NS` | so much of its credit was taken from it |
 //! | `T retire TASK NS` | it has ended, and leaves so much credit, or was so far behind, or, below 0, ahead |
-//! | `T leave TASK NS` | it has ended, and its cgroup keeps so much less of that: others there may use it |
+//! | `T leave TASK NS` | its cgroup was late by so much, or who ended left it: others there may use it |
 //! | `T forfeit TASK NS` | it waits, loses so much credit, which is all, and waits for its turn |
 //! | `T keep TASK KEPT` | KEPT is 1 if it is served on for a while where it sleeps and has no use for it |
 //! | `T pass` | it is found out who sleeps and is served no longer |

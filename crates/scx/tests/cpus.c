@@ -10,13 +10,13 @@
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED beside
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED unlike
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED within
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED loaded
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED pinned
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED narrow
- *   cpus SLEEPERS CPUS TASKS QUANTA SEED script
- *   cpus SLEEPERS CPUS TASKS QUANTA SEED long-script
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED script:ABOVE,X,Y,OTHERS:SHELL,PROCESS,SLEEP,REST
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED idle
  *   cpus SLEEPERS CPUS TASKS 0 SEED lost
- *   cpus SLEEPERS CPUS TASKS QUANTA SEED script record
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED script:... record
  *
  * Each step is random: some time passes, and a cpu looks for something to run, a task wakes, sleeps, ends, is
  * bound to other cpus or has another weight, or a cpu comes or goes. Prints what the policy was told and what
@@ -41,13 +41,14 @@
  *
  * With `within` two hogs are in one cgroup and four in another of the same weight, and the other tasks nap in
  * the first, for longer. How far that is off its half in any 1000 quanta is printed, and late runs again.
+ * With `loaded` the last task is in no cgroup, weighs the most, and wakes 160 times a second for a moment.
  * With `pinned` those two hogs may run on one cpu each. With `narrow` all of their cgroup may run on one, and
  * it has half of the other's weight.
  *
- * With `script` there are a cgroup of weight 300, in it x, of one hog, and y, of one and a shell that runs
- * one process after the other, which runs for a millisecond and sleeps for ten; and one of weight 100, of
- * hogs. Processes have random nice values. How far y is off what it is due in any 1000 quanta is printed.
- * With `long-script` a process runs for more than it begins with in advance.
+ * With `script` there are a cgroup, in it x, of one hog, and y, of one and a shell that runs one process
+ * after the other; and one of the other hogs. Their weights are given, and for how many microseconds the
+ * shell runs, and a process runs, sleeps and runs again, or up to a tenth longer. How far y is off what it is
+ * due in any 1000 quanta is printed, and what it receives of that in all, in thousandths.
  *
  * With `idle` the same happens on more cpus, which schedule when they are kicked only. Printed is for how
  * much of the time cpus idled while a task waited that may run there, in thousandths of a cpu.
@@ -1023,7 +1024,8 @@ static void look_at_weights(u64 quanta, void (*bind)(void), bool beside_owner)
 static const struct naps {
 	u64 run_ns, run_more_ns, apart_ns, apart_more_ns;
 } short_naps = { 20000, 200000, 1000000, 100000000 }, long_naps = { 1000000, 200000, 18000000, 4000000 },
-  even_naps = { 3000000, 2000000, 3000000, 8000000 }, rare_naps = { 100000, 200000, 50000000, 900000000 };
+  even_naps = { 3000000, 2000000, 3000000, 8000000 }, rare_naps = { 100000, 200000, 50000000, 900000000 },
+  frequent_naps = { 50000, 100000, 2000000, 8000000 };
 
 #define LATE_PART 4
 
@@ -1047,6 +1049,8 @@ static struct {
 	u64 runs, late;
 	/* Cpus that idle look for something to run whenever something happens. */
 	bool looks;
+	/* The last task naps for less, and is in no cgroup. */
+	bool has_loader;
 	/* Processes come and go, in place of naps. */
 	bool runs_script;
 	/* For how long cpus idled beside somebody who waits. */
@@ -1070,10 +1074,21 @@ static void begin_hogs(void)
 	}
 }
 
+static bool is_loader(u32 task)
+{
+	return scene.has_loader && task == machine.tasks - 1;
+}
+
+static const struct naps *naps_of(u32 task)
+{
+	return is_loader(task) ? &frequent_naps : &scene.naps;
+}
+
 static void nap(struct machine_task *napper)
 {
-	scene.next_ns[napper - machine.task] =
-		machine.now_ns + scene.naps.apart_ns + below(scene.naps.apart_more_ns);
+	u32 i = napper - machine.task;
+
+	scene.next_ns[i] = machine.now_ns + naps_of(i)->apart_ns + below(naps_of(i)->apart_more_ns);
 	scene.runs++;
 	scene.late += napper->waited_ns > quantum / LATE_PART;
 }
@@ -1113,7 +1128,7 @@ static struct machine_task *next_napper(u64 *end_ns)
 		u64 at_ns = scene.next_ns[i];
 
 		if (task->place == CURRENT)
-			at_ns = task->p.se.exec_start + scene.naps.run_ns + at_ns % scene.naps.run_more_ns;
+			at_ns = task->p.se.exec_start + naps_of(i)->run_ns + at_ns % naps_of(i)->run_more_ns;
 		if ((task->place == CURRENT || task->place == ASLEEP) && at_ns < *end_ns) {
 			*end_ns = at_ns;
 			napper = task;
@@ -1128,26 +1143,18 @@ static struct machine_task *next_napper(u64 *end_ns)
 enum { HOG_OF_X, HOG_OF_Y, SHELL, PROCESS, SCRIPT_HOGS };
 
 #define SCRIPT_ACTS 4
+/* An act lasts for up to a tenth longer. */
+#define SCRIPT_SWAY 10
 
-/* What the shell and its process do in turn, for so long, and somewhat longer. */
-static const struct act {
+/* What the shell and its process do in turn, for so long. */
+struct act {
 	u32 who;
 	bool sleeps;
-	u64 lasts_ns, more_ns;
-} short_acts[SCRIPT_ACTS] = {
-	{ SHELL, false, 400000, 200000 },
-	{ PROCESS, false, 800000, 400000 },
-	{ PROCESS, true, 10000000, 100000 },
-	{ PROCESS, false, 100000, 100000 },
-}, long_acts[SCRIPT_ACTS] = {
-	{ SHELL, false, 1600000, 200000 },
-	{ PROCESS, false, 3000000, 400000 },
-	{ PROCESS, true, 10000000, 100000 },
-	{ PROCESS, false, 100000, 100000 },
+	u64 lasts_ns;
 };
 
 static struct {
-	const struct act *acts;
+	struct act acts[SCRIPT_ACTS];
 	u32 act, of_y;
 	/* When the act ends: of the day if somebody sleeps, else of the time that he has run. */
 	u64 end_ns;
@@ -1176,7 +1183,7 @@ static void begin_act(u32 act)
 	u64 now_ns = script.acts[act].sleeps ? machine.now_ns : task->p.se.sum_exec_runtime;
 
 	script.act = act;
-	script.end_ns = now_ns + script.acts[act].lasts_ns + below(script.acts[act].more_ns);
+	script.end_ns = now_ns + script.acts[act].lasts_ns + below(script.acts[act].lasts_ns / SCRIPT_SWAY + 1);
 }
 
 /* A shell, which runs, has a child that begins. */
@@ -1186,8 +1193,8 @@ static void fork_from(struct machine_task *shell, struct machine_task *process)
 	script.ended_ns += process->p.se.sum_exec_runtime;
 	replace_task(process);
 	put_into(process, script.of_y);
-	/* Its weight was told before, by a random nice value. */
 	process->p.static_prio = shell->p.static_prio;
+	prorata_set_weight(&process->p, 0);
 	process->p.cpu = shell->p.cpu;
 	wake(process);
 }
@@ -1398,7 +1405,7 @@ static void look_at_unlike_hogs(u64 quanta)
 #define HOGS_ALONE 4
 
 /* Who of the cgroup with nappers is bound: nobody, each hog to a cpu, all to one, or nappers, then heavy. */
-enum cgroup_is { FREE, PINNED, NARROW, HEAVY };
+enum cgroup_is { FREE, LOADED, PINNED, NARROW, HEAVY };
 #define HEAVY_NICE -20
 
 static bool is_alone(u32 task)
@@ -1423,9 +1430,9 @@ static void begin_cgroups(enum cgroup_is is)
 	scene.looks = true;
 	scene.hogs = HOGS_WITH_NAPPERS + HOGS_ALONE;
 	for (i = 0; i < machine.tasks; i++) {
-		put_into(&machine.task[i], is_alone(i) ? alone : with_nappers);
+		put_into(&machine.task[i], is_loader(i) ? GROUP_ROOT : is_alone(i) ? alone : with_nappers);
 		set_mask(&machine.task[i], mask_in_cgroup(i, is));
-		begin_with_nice(&machine.task[i], is == HEAVY && i >= scene.hogs ? HEAVY_NICE : 0);
+		begin_with_nice(&machine.task[i], (is == HEAVY && i >= scene.hogs) || is_loader(i) ? HEAVY_NICE : 0);
 	}
 	follow_kicks();
 }
@@ -1436,7 +1443,7 @@ static u64 received_with_nappers(void)
 	u32 i;
 
 	for (i = 0; i < machine.tasks; i++)
-		received_ns += is_alone(i) ? 0 : received_until_now(&machine.task[i]);
+		received_ns += is_alone(i) || is_loader(i) ? 0 : received_until_now(&machine.task[i]);
 	return received_ns;
 }
 
@@ -1448,18 +1455,24 @@ static void look_at_cgroup(u64 quanta, enum cgroup_is is)
 	scene.naps = is == HEAVY ? even_naps : long_naps;
 	burst_quanta = 16;
 	burst_quanta_of_cpu = 4;
+	scene.has_loader = is == LOADED;
 	begin_cgroups(is);
 	furthest = furthest_off(quanta, due_ns, received_with_nappers);
 	printf("%" PRIu64 " %" PRIu64 "\n", furthest, 100 * scene.late / scene.runs);
 }
 
-static void begin_script(void)
-{
-	u32 above = add_cgroup(GROUP_ROOT, 3 * WEIGHT_OF_NICE_0, 1);
-	u32 of_x = add_cgroup(above, WEIGHT_OF_NICE_0, 2);
-	u32 others = add_cgroup(GROUP_ROOT, WEIGHT_OF_NICE_0, 3), i;
+/* Weights of the cgroups: of that of x and y, of x and y in it, and of the others. */
+struct script_tree {
+	u32 above, of_x, of_y, others;
+};
 
-	script.of_y = add_cgroup(above, WEIGHT_OF_NICE_0, 4);
+static void begin_script(const struct script_tree *weights)
+{
+	u32 above = add_cgroup(GROUP_ROOT, weights->above, 1);
+	u32 of_x = add_cgroup(above, weights->of_x, 2);
+	u32 others = add_cgroup(GROUP_ROOT, weights->others, 3), i;
+
+	script.of_y = add_cgroup(above, weights->of_y, 4);
 	scene.looks = scene.runs_script = true;
 	for (i = 0; i < machine.tasks; i++) {
 		put_into(&machine.task[i], i == HOG_OF_X ? of_x : i < SCRIPT_HOGS ? script.of_y : others);
@@ -1476,16 +1489,26 @@ static u64 received_in_y(void)
 	       received_until_now(&machine.task[PROCESS]) + script.ended_ns;
 }
 
-static void look_at_script(u64 quanta, bool is_long)
+/* `what` is script, weights and microseconds, as it is said at the head of this file. */
+static void look_at_script(u64 quanta, const char *what)
 {
-	u64 due_ns = SPAN_QUANTA * quantum * machine.cpus * 3 / 8;
+	struct script_tree weights;
+	u64 due_ns = SPAN_QUANTA * quantum * machine.cpus, us[SCRIPT_ACTS];
+	u32 i;
 
+	if (sscanf(what, "script:%u,%u,%u,%u:%" SCNu64 ",%" SCNu64 ",%" SCNu64 ",%" SCNu64, &weights.above,
+		   &weights.of_x, &weights.of_y, &weights.others, &us[0], &us[1], &us[2], &us[3]) != 8)
+		machine_broken("no script: %s", what);
+	due_ns = due_ns * weights.above / (weights.above + weights.others);
+	due_ns = due_ns * weights.of_y / (weights.of_x + weights.of_y);
+	for (i = 0; i < SCRIPT_ACTS; i++)
+		script.acts[i] = (struct act) { i ? PROCESS : SHELL, i == 2, us[i] * 1000 };
 	machine.lasts = true;
 	burst_quanta = 16;
 	burst_quanta_of_cpu = 4;
-	script.acts = is_long ? long_acts : short_acts;
-	begin_script();
-	printf("%" PRIu64 "\n", furthest_off(quanta, due_ns, received_in_y));
+	begin_script(&weights);
+	printf("%" PRIu64, furthest_off(quanta, due_ns, received_in_y));
+	printf(" %" PRIu64 "\n", received_in_y() * 1000 * SPAN_QUANTA / (due_ns * (BEGUN_QUANTA + quanta)));
 }
 
 /* --- a task that is picked, and does not come -------------------------------------------------- */
@@ -1641,6 +1664,8 @@ int main(int count, char **arguments)
 			look_at_unlike_hogs(steps);
 		else if (!strcmp(arguments[6], "within"))
 			look_at_cgroup(steps, FREE);
+		else if (!strcmp(arguments[6], "loaded"))
+			look_at_cgroup(steps, LOADED);
 		else if (!strcmp(arguments[6], "pinned"))
 			look_at_cgroup(steps, PINNED);
 		else if (!strcmp(arguments[6], "narrow"))
@@ -1649,10 +1674,8 @@ int main(int count, char **arguments)
 			look_at_cgroup(steps, HEAVY);
 		else if (!strcmp(arguments[6], "lost"))
 			look_at_lost();
-		else if (!strcmp(arguments[6], "script"))
-			look_at_script(steps, false);
-		else if (!strcmp(arguments[6], "long-script"))
-			look_at_script(steps, true);
+		else if (!strncmp(arguments[6], "script", strlen("script")))
+			look_at_script(steps, arguments[6]);
 		else if (!strcmp(arguments[6], "idle"))
 			look_at_idle_cpus(steps);
 		else

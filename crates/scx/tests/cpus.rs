@@ -327,25 +327,58 @@ fn unlike_hogs_keep_their_shares(program: &Path, sleepers: &[usize]) {
     }
 }
 
-/// A cgroup of a hog and a script keeps its 750 quanta: what processes were paid and did not use is the
-/// hog's, and what they were behind the next ones'. (Of 16 seeds, processes that run for a millisecond:
-/// gr3 4.7, wfq 2.9, dfs-fa 2.8, where turns are corrected 1.9; for three: 30, 9.3, 6.9, 2.7. If what
-/// processes had no turns for is nobody's, the former are 17 to 31 under gr3; if what is more than an estate
-/// holds is, the latter 18 to 46 under wfq and dfs-fa; if what they were behind is, the former 33 to 54
-/// where turns are corrected.)
+/// Weights of the cgroup above x and y, of these, and of the others beside it: y is due a third of a cpu to a
+/// whole one, and x a whole one in the third tree.
+const TREES: [&str; 9] = [
+    "300,100,100,100",
+    "300,50,100,100",
+    "300,200,100,100",
+    "200,100,100,100",
+    "200,50,100,100",
+    "200,200,100,100",
+    "100,100,100,100",
+    "100,50,100,100",
+    "100,200,100,100",
+];
+
+/// For how many microseconds a shell runs, and its process runs, sleeps and runs again.
+const SCRIPTS: [&str; 6] = [
+    "400,800,10000,100",
+    "1600,3000,10000,100",
+    "1000,2000,30000,20000",
+    "1000,5000,50000,10000",
+    "3000,12000,5000,3000",
+    "200,500,1000,500",
+];
+
+/// A cgroup of a hog and a script receives what it is due, within 2 % where turns are kept, .8 % where they
+/// are corrected: what processes were paid and did not use is the hog's, what they were due and the policy
+/// did not serve their cgroup's, and what they were behind the next ones'. (Of 4 seeds gr3 .988 to 1.017, wfq
+/// .989 to 1.004, dfs-fa .987 to 1.008, of 2 corrected .998 to 1.006. If nothing is reckoned of what tasks
+/// are due, gr3 gives .83 to 1.09; gdq and vtrr with turns that are kept give .61 to 1.04 and .97 to 1.01.)
 fn cgroups_keep_what_processes_leave(policy: &str, program: &Path, sleepers: &[usize]) {
     for &sleepers in sleepers {
-        let limits = match (policy, sleepers) {
-            ("gr3", 1) => [6_000, 35_000],
-            (_, 1) => [6_000, 15_000],
-            _ => [4_000, 6_000],
-        };
-        for (scene, limit) in ["script", "long-script"].into_iter().zip(limits) {
-            for seed in 1..3 {
-                let [furthest] = found(program, [sleepers, 2, 7, 3000, seed], scene);
-                let case = format!("sleepers {sleepers}, {scene}, seed {seed}");
-                assert!(furthest <= limit, "{case}: {furthest} thousandths of a quantum");
+        let limits = if sleepers == 1 { 980..=1020 } else { 995..=1008 };
+        for (seed, tree) in TREES.into_iter().enumerate() {
+            for script in SCRIPTS {
+                let scene = format!("script:{tree}:{script}");
+                let [_, share] = found(program, [sleepers, 2, 7, 3000, seed], &scene);
+                let case = format!("{policy}, sleepers {sleepers}, {scene}, seed {seed}");
+                assert!(limits.contains(&share), "{case}: {share} thousandths");
             }
+        }
+    }
+}
+
+/// A cgroup whose tasks nap keeps its half of what a heavy task leaves that is in none, and wakes all the
+/// time: within 25 quanta of 1000, 8 of which are half of what that runs. (Of 4 seeds 18; 67 to 126 if it is
+/// not known that he has no use for what he is due.)
+fn cgroups_keep_their_shares_beside_who_wakes_all_the_time(program: &Path, sleepers: &[usize]) {
+    for &sleepers in sleepers {
+        for seed in 1..3 {
+            let [furthest, _] = found(program, [sleepers, 2, 11, 3000, seed], "loaded");
+            let case = format!("sleepers {sleepers}, seed {seed}");
+            assert!(furthest <= 25_000, "{case}: {furthest} thousandths of a quantum");
         }
     }
 }
@@ -353,7 +386,11 @@ fn cgroups_keep_what_processes_leave(policy: &str, program: &Path, sleepers: &[u
 /// Where turns are kept, by what others had no use for, and what processes leave beyond what their cgroup
 /// keeps. (If that is not told, more than is spare is used under each policy.)
 fn turns_are_lengthened_by_what_was_left(program: &Path, core: &str) {
-    let printed = printed(program, [1, 2, 7, 3000, 1], &["long-script", "record"]);
+    let printed = printed(
+        program,
+        [1, 2, 7, 3000, 1],
+        &["script:300,100,100,100:1600,3000,10000,100", "record"],
+    );
     let mut replay = Replay::new(core, 1, 2);
     printed.lines().skip(1).for_each(|line| replay.event(line));
     assert!(replay.left > 0 && replay.lengthened > 0, "nothing was left, or nobody had it");
@@ -387,6 +424,10 @@ fn holds(policy: &str, core: &str) {
     bound_tasks_keep_their_shares(&program, corrected);
     cgroups_keep_their_shares(policy, &program, if policy == "gdq" { &[2] } else { &[1, 2] });
     unlike_hogs_keep_their_shares(&program, if corrected { &[2] } else { &[1, 2] });
+    cgroups_keep_their_shares_beside_who_wakes_all_the_time(
+        &program,
+        if corrected { &[2] } else { &[1, 2] },
+    );
     cgroups_keep_what_processes_leave(policy, &program, if corrected { &[2] } else { &[1, 2] });
     if !corrected {
         turns_are_lengthened_by_what_was_left(&program, core);

@@ -29,6 +29,8 @@ use super::{cannot_read, print};
 const MAX_TASKS: u32 = 1 << 20;
 /// Times are at most this, 146 years, and so is what all tasks used: sums of them fit.
 const MAX_NS: Nanos = 1 << 62;
+/// What a cgroup is late by at most, in quanta (`crates/scx/src/bpf/late.h`).
+const LATE_QUANTA: u64 = 8;
 
 /// Compare the kernel's recorded decisions with the policy's.
 ///
@@ -221,7 +223,7 @@ struct Replay {
     used_ns: Nanos,
     /// What lapsed, as far as it was gathered, and no turn was lengthened by.
     lapsed_ns: Nanos,
-    /// The most that those who have ended left, and others have not had.
+    /// The most that tasks could leave for others, and these have not had.
     left_ns: Nanos,
     /// By task: what it was charged with and did not run then, less what it forwent.
     unrun_ns: Vec<Nanos>,
@@ -453,21 +455,26 @@ impl Replay {
         }))
     }
 
-    /// It leaves its credit, what it was charged with and did not run, and a quantum at most that it was due.
+    /// It leaves its credit, what it was charged with and did not run, and what its cgroup is late by.
     fn retire(&mut self, task: u32) -> i64 {
         let credit_ns = self.policy.retire(TaskId(task), self.now_ns);
         let unrun_ns = std::mem::take(self.unrun_of(task));
-        let left_ns = credit_ns.max(0).cast_unsigned() + self.quantum_ns;
+        let left_ns = credit_ns.max(0).cast_unsigned().saturating_add(self.most_late_ns());
         self.left_ns = self.left_ns.saturating_add(unrun_ns).saturating_add(left_ns);
         credit_ns
     }
 
-    /// Others of its cgroup use what it does not keep of what those who ended left.
+    /// What a cgroup is late by at most.
+    fn most_late_ns(&self) -> Nanos {
+        self.quantum_ns.saturating_mul(LATE_QUANTA)
+    }
+
+    /// Others of its cgroup use what that is late by, or what those who ended left there.
     fn leave_spare(&mut self, task: u32, spare_ns: Nanos) -> Result<()> {
         self.task(task, &[State::Blocked])?;
-        let left_ns = self.left_ns.checked_sub(spare_ns);
+        let left_ns = self.left_ns.saturating_add(self.most_late_ns()).checked_sub(spare_ns);
         self.left_ns =
-            left_ns.with_context(|| format!("those who have ended did not leave {spare_ns} ns"))?;
+            left_ns.with_context(|| format!("there were no {spare_ns} ns to be left"))?;
         self.lapsed_ns = self.lapsed_ns.saturating_add(spare_ns);
         Ok(())
     }
@@ -798,9 +805,9 @@ mod tests {
         assert_eq!(lines("13 leave 0 20").unwrap(), None);
         let difference = lines("13 leave 0 19").unwrap().unwrap();
         assert!(difference.contains("only 19 ns lapsed"), "{difference}");
-        let all = lines("13 leave 0 1270").unwrap();
-        assert_eq!(all, None, "its credit, and a quantum that it may have been due");
-        assert!(lines("13 leave 0 1271").is_err(), "that is more");
+        let all = lines("13 leave 0 10870").unwrap();
+        assert_eq!(all, None, "its credit, and what its cgroup was late by then and is now");
+        assert!(lines("13 leave 0 10871").is_err(), "that is more");
     }
 
     #[test]

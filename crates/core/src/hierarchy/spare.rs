@@ -4,7 +4,8 @@
 //! rest would be everybody's, and the node, to whom the turn was given, would have less than its weight says.
 //! So those of the node who use up turns share it by weight, and the next of each goes on for as long: nobody
 //! of another node waits for longer than if nobody napped. Where nobody of the node does, those of the child
-//! of the root that it is in share it; else it is everybody's.
+//! of the root that it is in share it; else it is everybody's. The part of one who sleeps or goes before his
+//! next turn is the others'.
 //!
 //! *Cost*: O(1), but that the child of the root is found in O(depth).
 
@@ -27,6 +28,20 @@ struct Pool {
     /// The tasks that share it, and their weight.
     tasks: u32,
     weight: u64,
+}
+
+impl Pool {
+    /// There is more, for those who share it, if somebody does.
+    fn add(&mut self, ns: Nanos) {
+        self.per_weight +=
+            (u128::from(ns) << FRACTION).checked_div(u128::from(self.weight)).unwrap_or(0);
+    }
+
+    /// What is there for one who shares, since he has seen so much.
+    fn part_ns(&self, weight: u32, seen: u128) -> Nanos {
+        let part = ((self.per_weight - seen) * u128::from(weight)) >> FRACTION;
+        Nanos::try_from(part).unwrap_or(Nanos::MAX)
+    }
 }
 
 /// What a task that shares has seen.
@@ -73,9 +88,7 @@ impl Spares {
     /// A task at `leaf` has no use for `ns`.
     pub(super) fn leave(&mut self, tree: &Hierarchy, leaf: Place, ns: Nanos) {
         if let Some(place) = self.pool_of(tree, leaf) {
-            let pool = &mut self.pools[place.index()];
-            pool.per_weight +=
-                (u128::from(ns.min(self.most_ns)) << FRACTION) / u128::from(pool.weight);
+            self.pools[place.index()].add(ns.min(self.most_ns));
         }
     }
 
@@ -89,12 +102,9 @@ impl Spares {
     /// What `task` may have.
     pub(super) fn offered_ns(&self, task: TaskId) -> Nanos {
         let Part { weight, pools } = self.parts[task.index()];
-        let part = |(place, seen): (Place, u128)| {
-            let more = self.pools[place.index()].per_weight - seen;
-            (more * u128::from(weight)) >> FRACTION
-        };
-        let all = pools.into_iter().flatten().map(part).sum::<u128>();
-        Nanos::try_from(all).unwrap_or(Nanos::MAX).min(self.most_ns)
+        let part = |(place, seen): (Place, u128)| self.pools[place.index()].part_ns(weight, seen);
+        let all = pools.into_iter().flatten().map(part).fold(0, Nanos::saturating_add);
+        all.min(self.most_ns)
     }
 
     /// `task`, which is at `leaf` and counts for `weight`, has used up a turn: it shares from now on, and has
@@ -108,7 +118,7 @@ impl Spares {
         taken_ns: Nanos,
     ) {
         if self.parts[task.index()].weight == 0 || taken_ns > 0 {
-            self.forget(task);
+            self.withdraw(task);
             let pools = nodes_of(tree, leaf).map(|place| {
                 let pool = &mut self.pools[place?.index()];
                 pool.tasks += 1;
@@ -119,17 +129,24 @@ impl Spares {
         }
     }
 
-    /// `task` shares no longer: it sleeps, moves or goes.
+    /// `task` shares no longer: it sleeps, moves or goes. Others share its part.
     pub(super) fn forget(&mut self, task: TaskId) {
-        let Part { weight, pools } = core::mem::take(&mut self.parts[task.index()]);
-        if weight == 0 {
-            return;
+        let Part { weight, pools } = self.withdraw(task);
+        for (place, seen) in pools.into_iter().flatten() {
+            let pool = &mut self.pools[place.index()];
+            pool.add(pool.part_ns(weight, seen).min(self.most_ns));
         }
-        for (place, _) in pools.into_iter().flatten() {
+    }
+
+    /// What `task` had, which shares no longer.
+    fn withdraw(&mut self, task: TaskId) -> Part {
+        let part = core::mem::take(&mut self.parts[task.index()]);
+        for (place, _) in part.pools.into_iter().flatten() {
             let pool = &mut self.pools[place.index()];
             pool.tasks -= 1;
-            pool.weight -= u64::from(weight);
+            pool.weight -= u64::from(part.weight);
         }
+        part
     }
 }
 

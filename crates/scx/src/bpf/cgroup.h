@@ -95,6 +95,7 @@ global_fn u32 reweight(u32 id, u32 weight)
 {
 	if (weight == slots[id].weight)
 		return 0;
+	tell_late(id);
 	slots[id].weight = weight;
 	shared->rates_changed_ns = shared->now_ns;
 	record(EVENT_WEIGHT, id, 0, weight, 0);

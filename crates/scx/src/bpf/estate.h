@@ -19,8 +19,7 @@
  *   it forks again      the child has 2.5 ms: the estate's, and 1 of the shell's
  *
  * An estate holds ESTATE_QUANTA; what is more is spare for others of the cgroup (spare.h).
- * Under a policy that counts tasks late, who ends leaves what he was due and had no turns for, too, or less
- * by what he had more.
+ * Who ends leaves what he was due and had no turns for, too (late.h).
  *
  * What parents are short of is the estate's debt, until they fork again. All estates below one child of
  * the root may owe ESTATE_DEBT_QUANTA together, so that more cgroups bring nobody more. Nothing else is
@@ -33,8 +32,7 @@
  * Known limits: in the root, and with `--groups off`, an estate is everybody's. A cgroup that owes all that
  * those below one child of the root may leaves the others what they and parents have. Debts of more than
  * ESTATE_OWED_QUANTA lapse: who ended with them had run on for long while something else kept the cpu. Where
- * turns are corrected, what an estate cannot hold is nobody's. What a task was due is found by what it weighs
- * as it ends.
+ * turns are corrected, what an estate cannot hold is nobody's.
  */
 #ifndef PRORATA_ESTATE_H
 #define PRORATA_ESTATE_H
@@ -119,23 +117,6 @@ global_fn u32 begin_in_advance(u32 id)
 	return 0;
 }
 
-/*
- * Where turns are kept, what a task, which ends, was due and had no turns for, below 0 if it had more, at
- * most a quantum. If the policy counts it from its first turn on, it may have waited for that for a round, or
- * have had it at once where nobody was beside it: much to who lives for a few turns.
- */
-static __always_inline s64 unserved_ns(u32 id)
-{
-	s64 most_ns = quantum, ns;
-
-	if (!POLICY_COUNTS_LATE || !keeps_turns() || !turns_is_queued(id))
-		return 0;
-	ns = due_within(&slots[id], shared->now_ns - TURN(id)->joined_ns) - TURN(id)->served_ns;
-	if (ns < -most_ns)
-		return -most_ns;
-	return ns < most_ns ? ns : most_ns;
-}
-
 /* What an estate does not hold of what a task leaves is for others there. */
 static __always_inline void leave_spare(u32 id, u64 ns)
 {
@@ -153,13 +134,12 @@ global_fn u32 bequeath(u32 id)
 
 	if (!slot->known || slot->state != TASK_BLOCKED || n == NIL)
 		return 0;
-	estate_ns = NODE(n)->estate_ns + unserved_ns(id);
 	left_ns = turns_retire(id);
 	record(EVENT_RETIRE, id, 0, left_ns, 0);
-	estate_ns += left_ns;
+	estate_ns = NODE(n)->estate_ns + left_ns;
 	/* The ideal goes by what tasks ran. */
 	if (keeps_turns())
-		estate_ns += slot->paid_ns + slot->owed_ns;
+		estate_ns += slot->paid_ns + slot->owed_ns + take_late(id);
 	slot->paid_ns = slot->owed_ns = 0;
 	if (estate_ns > most_ns) {
 		if (keeps_turns())

@@ -580,7 +580,7 @@ policy_fn u32 group_add_node(u32 above, u32 weight, u64 cgroup)
 	node->cgroup = cgroup;
 	node->competing = node->fixed_weight = node->orders = node->found = 0;
 	node->fixed = 0;
-	node->estate_ns = node->owed_ns = 0;
+	node->estate_ns = node->owed_ns = node->late_ns = 0;
 	node->burst_ns = node->forgiven_at_ns = 0;
 	node->top = above == GROUP_ROOT ? n : NODE(above)->top;
 	node->refs = 1;

@@ -68,7 +68,7 @@ enum event_kind {
 	EVENT_FORFEIT,		/* it waits for its turn; value: ns of credit, all that it had, that it lost */
 	EVENT_LENGTHEN,		/* value: ns about to be charged; extra: ns that the turn goes on for then */
 	EVENT_FORGO,		/* it sleeps; value: ns of turns that were charged before, which it never runs */
-	EVENT_LEAVE,		/* it has ended; value: ns that its cgroup's estate does not hold, for others there */
+	EVENT_LEAVE,		/* value: ns that its cgroup was late by, or that who ended left, for others there */
 	EVENT_KEEP,		/* value: 1 if it is kept in the queue when it sleeps without room, else 0 */
 	EVENT_PASS,		/* some who sleep are served no longer */
 	EVENT_CPUS,		/* cpus came or went; value: how many there are; no task is known */

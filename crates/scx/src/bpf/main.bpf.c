@@ -37,6 +37,7 @@
 #include "task.h"
 #include "slots.h"
 #include "hotplug.h"
+#include "late.h"
 #include "estate.h"
 #include "burst.h"
 #include "spare.h"
@@ -66,6 +67,7 @@ static __always_inline bool begin_telling(u32 sleeper, u64 now)
 	/* Clocks of different cpus may be a little apart; policies see no time go back. */
 	if (now > shared->now_ns)
 		shared->now_ns = now;
+	refresh_worth();
 	if (sleeper != NIL || has_news())
 		tell_news(sleeper);
 	return true;

@@ -65,6 +65,8 @@ struct group_node {
 	u32 first[GROUP_ORDERS];
 	/* What processes in it left, less what new ones began with (estate.h). */
 	s64 estate_ns;
+	/* What tasks in it were due of the policy, all in all, less what they were served (late.h). */
+	s64 late_ns;
 	/* What the estates in it owe; of a child of the root, and the root. */
 	s64 owed_ns;
 	/*

@@ -18,7 +18,7 @@
  *   struct policy_state  everything else; STATE gives it; its first member is
  *                        `struct policy_counts counts`
  *   POLICY_MEMORY        this word, on a line of its own after the two structs
- *   POLICY_CREDIT_QUANTA, POLICY_PAYS_WHOLE, POLICY_COUNTS_LATE   how its turns are paid (turns.h)
+ *   POLICY_CREDIT_QUANTA, POLICY_PAYS_WHOLE   how its turns are paid (turns.h)
  *   POLICY_GRANTED(task) quanta that it has counted for a task, and not given out yet
  *   POLICY_KEEPS_CPUS    1 if tasks have cpus of their own in it: it is not for others to keep them there
  *

@@ -23,6 +23,7 @@ static __always_inline void slot_begins(u32 id, u32 node)
 static __always_inline void move_to(u32 id, u32 node)
 {
 	stop_sharing(id);
+	tell_late(id);
 	group_place(id, node);
 	note_moved(&slots[id]);
 	note_weight(id);

@@ -13,10 +13,11 @@
  *   h's turn is over                     it goes on for 4 ms, if need be interrupted, as any turn
  *
  * Those of a cgroup who use up turns share what is spare by weight, so that nobody in another cgroup waits
- * for longer than if nobody napped. Where nobody of a cgroup does, those in the child of the root share it;
- * else it is everybody's. Who naps where it is shared is kept in the policy's queue for some turns that it
- * has no use for: the policy would follow late as those who are a large part of a cgroup come and go. The
- * core library does the same for nodes of a tree: crates/core/src/hierarchy/spare.rs.
+ * for longer than if nobody napped. The part of one who sleeps or ends before his next turn is the others'.
+ * Where nobody of a cgroup uses up turns, those in the child of the root share it; else it is everybody's.
+ * Who naps where it is shared is kept in the policy's queue for some turns that it has no use for: the policy
+ * would follow late as those who are a large part of a cgroup come and go. The core library does the same for
+ * nodes of a tree: crates/core/src/hierarchy/spare.rs.
  *
  * The same goes for turns that a task was paid and forgoes as it sleeps (paid.h); and one that is paid is a
  * turn that somebody may use up, though it is run later.
@@ -67,8 +68,12 @@ global_fn u32 settle_spare(u32 id)
 	u32 n = spare_node_of(id);
 	u64 few = (u64)SPARE_FEW * NODE(n)->spare_tasks;
 	bool kept = n != GROUP_ROOT && MEMBER(GROUP_MEMBER(n))->parts / GROUP_CPU <= few;
+	u64 lapsed_ns = turns_take_lapsed(id);
 
-	make_spare(n, turns_take_lapsed(id));
+	if (n != GROUP_ROOT)
+		make_spare(n, settle_late(id, lapsed_ns));
+	else
+		forgo_late(id);
 	if (turns_keep(id, kept))
 		record(EVENT_KEEP, id, 0, kept, 0);
 	return 0;
@@ -102,17 +107,6 @@ static __always_inline void share_spare(u32 id, u32 weight, bool shares)
 		count_sharing(top, weight, shares);
 }
 
-/* A task sleeps, moves or goes. */
-static void stop_sharing(u32 id)
-{
-	u32 weight = slots[id].spare_weight;
-
-	if (!weight)
-		return;
-	slots[id].spare_weight = 0;
-	share_spare(id, weight, false);
-}
-
 /* What is spare in a node for a task that shares it, since it has seen so much. */
 static __always_inline u64 spare_since(u32 n, u32 weight, u64 seen)
 {
@@ -121,6 +115,39 @@ static __always_inline u64 spare_since(u32 n, u32 weight, u64 seen)
 	if (!weight || more > (most_ns << SPARE_FRACTION) / weight)
 		return weight ? most_ns : 0;
 	return more * weight >> SPARE_FRACTION;
+}
+
+/* A task has seen all that is spare now. */
+static __always_inline void see_spare(struct slot __arena *slot, u32 n)
+{
+	slot->spare_seen[0] = NODE(n)->spare_per_weight;
+	slot->spare_seen[1] = NODE(NODE(n)->top)->spare_per_weight;
+}
+
+/* A task sleeps, moves or goes: its part is the others'. */
+global_fn u32 end_sharing(u32 id)
+{
+	struct slot __arena *slot = &slots[id];
+	u32 n = MEMBER(id)->parent, weight = slot->spare_weight, top;
+	u64 left_ns, top_left_ns = 0;
+
+	slot->spare_weight = 0;
+	if (!is_child(n))
+		return 0;
+	top = NODE(n)->top;
+	left_ns = spare_since(n, weight, slot->spare_seen[0]);
+	if (top != n)
+		top_left_ns = spare_since(top, weight, slot->spare_seen[1]);
+	share_spare(id, weight, false);
+	make_spare(n, left_ns);
+	make_spare(top, top_left_ns);
+	return 0;
+}
+
+static void stop_sharing(u32 id)
+{
+	if (slots[id].spare_weight)
+		end_sharing(id);
 }
 
 /* A task, about to be charged, uses up a turn: that goes on for its part of what is spare. */
@@ -144,11 +171,10 @@ global_fn u32 lengthen(u32 id, u64 used_ns)
 		shared->rates_changed_ns = shared->now_ns;
 		record(EVENT_LENGTHEN, id, 0, used_ns, by_ns);
 	}
+	see_spare(slot, n);
 	stop_sharing(id);
 	slot->spare_weight = slot->weight;
 	share_spare(id, slot->weight, true);
-	slot->spare_seen[0] = NODE(n)->spare_per_weight;
-	slot->spare_seen[1] = NODE(top)->spare_per_weight;
 	return 0;
 }
 

@@ -52,8 +52,8 @@ struct turn {
 	u64 turn_ns;
 	/* What it had no use for of turns that were charged, and nobody has taken. */
 	u64 lapsed_ns;
-	/* Since when the policy serves it, and what its turns since then lasted (POLICY_COUNTS_LATE only). */
-	u64 joined_ns, served_ns;
+	/* What it was due, less what it was charged since; what each cpu and unit of weight had served then. */
+	s64 late_ns, seen_per_cpu_ns, seen_per_weight;
 	u32 weight;
 	/* The cpu that runs it, or whose slot has it while it is interrupted. */
 	u32 cpu;
@@ -118,6 +118,11 @@ struct turns {
 	u64 on_credit, consumed, interruptions;
 	/* The weight of all tasks that are awake. */
 	u64 awake_weight;
+	/*
+	 * What each cpu and each unit of weight served; of the latter, 2 to the LATE_DIGITS a ns. What was charged
+	 * and is not in these yet (late.h).
+	 */
+	s64 per_cpu_ns, per_weight, charged_ns;
 	u32 cpus;
 	struct turn_list ready, interrupted;
 	/* How many tasks are ready, and cpus stopping. */

@@ -16,14 +16,15 @@
  * says how its turns are paid:
  *
  *   POLICY_CREDIT_QUANTA   the most credit
- *   POLICY_COUNTS_LATE     1 if it counts a task from its first turn on (estate.h); else 0
  *   POLICY_PAYS_WHOLE      a turn is charged as a whole quantum, what was not used of it is credit;
  *                          else as what was used
  *
  * Like a policy it knows no task_struct, no clock and no helper, and is called with the lock held.
  * `uses_turns()` is what the user chose; without, tasks that sleep are treated as in the papers.
  * `turns_left(id)` is told of a task that the policy served while it slept, and does no longer;
- * `turns_joined(id)` of one that ran while it did not, and is served from now on.
+ * `turns_joined(id)` of one that ran while it did not, and is served from now on. What each is due (late.h):
+ * `turns_serves(id)` and `turns_leaves(id)` tell of one that the policy is about to serve, or to serve no
+ * longer, and `turns_charged(id, ns)` of what it is charged.
  *
  * On several cpus, hogs h, worth a whole cpu, and i; many that sleep have credit:
  *
@@ -187,16 +188,14 @@ turns_fn void turns_join(struct turn __arena *turn, u32 id)
 {
 	policy_assert(turns_is_out(turn));
 	turn->place = TURN_QUEUED;
-	if (POLICY_COUNTS_LATE) {
-		turn->joined_ns = now_ns();
-		turn->served_ns = 0;
-	}
+	turns_serves(id);
 	policy_wake(id);
 }
 
 turns_fn void turns_leave(struct turn __arena *turn, u32 id)
 {
 	policy_assert(turn->place == TURN_QUEUED);
+	turns_leaves(id);
 	turn->place = TURN_OUT;
 	policy_block(id);
 }
@@ -207,11 +206,11 @@ turns_fn void turns_give_turn(struct turn __arena *turn, u32 id, u64 left_ns)
 	turn->lapsed_ns += left_ns - turns_give(turn, id, left_ns);
 }
 
-/* A task has a turn. */
-turns_fn void turns_count(struct turn __arena *turn)
+/* The policy is charged for a turn of a task, for so much of it. */
+turns_fn void turns_pay(struct turn __arena *turn, u32 id, u64 ns)
 {
-	if (POLICY_COUNTS_LATE)
-		turn->served_ns += quantum_ns();
+	turns_charged(id, ns);
+	policy_charge(id, ns);
 }
 
 /* The turn of a task, which does not run, is over: the policy is charged for it. */
@@ -227,7 +226,7 @@ turns_fn void turns_end(struct turn __arena *turn, u32 id)
 		turns_give_turn(turn, id, left_ns);
 		left_ns = 0;
 	}
-	policy_charge(id, quantum_ns() - left_ns);
+	turns_pay(turn, id, quantum_ns() - left_ns);
 }
 
 /* A task that sleeps has a turn, which adds to its credit: what it is charged for. */
@@ -236,7 +235,6 @@ policy_fn u64 turns_pay_asleep(u32 id)
 	struct turn __arena *turn = TURN(id);
 
 	TURNS->consumed++;
-	turns_count(turn);
 	if (!POLICY_PAYS_WHOLE && !turn->kept)
 		return turns_give(turn, id, quantum_ns());
 	turns_give_turn(turn, id, quantum_ns());
@@ -254,7 +252,7 @@ turns_fn bool turns_was_last(struct turn __arena *turn)
 
 turns_fn void turns_consume(struct turn __arena *turn, u32 id)
 {
-	policy_charge(id, turns_pay_asleep(id));
+	turns_pay(turn, id, turns_pay_asleep(id));
 	if (turns_was_last(turn)) {
 		turns_leave(turn, id);
 		turns_left(id);
@@ -415,7 +413,6 @@ turns_fn u32 turns_start(u32 cpu, u32 id)
 turns_fn void turns_have(struct turn __arena *turn)
 {
 	turn->place = TURN_PICKED;
-	turns_count(turn);
 	turn->turn_ns = quantum_ns();
 	turn->lengthened = false;
 }
@@ -538,6 +535,7 @@ turns_fn void turns_add(u32 id, u32 weight)
 	struct turn __arena *turn = TURN(id);
 
 	turn->credit_ns = turn->run_ns = turn->turn_ns = turn->lapsed_ns = 0;
+	turn->late_ns = 0;
 	turn->kept = false;
 	turn->weight = weight;
 	turn->state = TURN_ASLEEP;

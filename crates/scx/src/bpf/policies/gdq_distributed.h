@@ -34,7 +34,6 @@
 
 #define POLICY_NAME "gdq-distributed"
 #define POLICY_CREDIT_QUANTA 2
-#define POLICY_COUNTS_LATE 0
 #define POLICY_PAYS_WHOLE 0
 
 #include "../latch.h"
