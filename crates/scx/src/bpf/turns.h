@@ -207,7 +207,7 @@ turns_fn void turns_give_turn(struct turn __arena *turn, u32 id, u64 left_ns)
 }
 
 /* The policy is charged for a turn of a task, for so much of it. */
-turns_fn void turns_pay(struct turn __arena *turn, u32 id, u64 ns)
+turns_fn void turns_pay(u32 id, u64 ns)
 {
 	turns_charged(id, ns);
 	policy_charge(id, ns);
@@ -226,7 +226,7 @@ turns_fn void turns_end(struct turn __arena *turn, u32 id)
 		turns_give_turn(turn, id, left_ns);
 		left_ns = 0;
 	}
-	turns_pay(turn, id, quantum_ns() - left_ns);
+	turns_pay(id, quantum_ns() - left_ns);
 }
 
 /* A task that sleeps has a turn, which adds to its credit: what it is charged for. */
@@ -252,7 +252,7 @@ turns_fn bool turns_was_last(struct turn __arena *turn)
 
 turns_fn void turns_consume(struct turn __arena *turn, u32 id)
 {
-	turns_pay(turn, id, turns_pay_asleep(id));
+	turns_pay(id, turns_pay_asleep(id));
 	if (turns_was_last(turn)) {
 		turns_leave(turn, id);
 		turns_left(id);
