@@ -150,10 +150,27 @@ fn age(name: String, stamps: &Stamps, current: &[String]) -> Result<Age> {
     if stamp.as_ref().is_some_and(|stamp| stamp.sources == current) {
         return Ok(Age { name, commit, commits: Some(0), stamp });
     }
+    if only_remarks_differ(&commit) {
+        return Ok(Age { name, commit, commits: Some(0), stamp });
+    }
     let since = format!("{commit}..HEAD");
     let count = git(&[&["rev-list", "--count", &since, "--"], &SOURCES[..]].concat());
     let commits = count.ok().and_then(|count| count.parse().ok());
     Ok(Age { name, commit, commits, stamp })
+}
+
+/// No line of [`SOURCES`] is another one than in a commit, but for remarks: these make no other figure.
+fn only_remarks_differ(commit: &str) -> bool {
+    let diff = git(&[&["diff", "--unified=0", commit, "HEAD", "--"], &SOURCES[..]].concat());
+    diff.is_ok_and(|diff| diff.lines().all(is_no_change))
+}
+
+/// True of a line of a diff without context that tells of no code.
+fn is_no_change(line: &str) -> bool {
+    let heads = ["diff ", "index ", "@@ ", "--- ", "+++ "];
+    let text = line.strip_prefix(['+', '-']).map(str::trim_start);
+    heads.iter().any(|head| line.starts_with(head))
+        || text.is_some_and(|text| text.is_empty() || text.starts_with("//"))
 }
 
 /// The names of all figures that are there.
@@ -192,5 +209,20 @@ fn processor() -> Result<String> {
     match model.and_then(|line| line.split_once(": ")) {
         Some((_, name)) => Ok(name.trim().to_string()),
         None => bail!("/proc/cpuinfo names no processor"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remarks_are_no_change() {
+        let remarks = "diff --git a/a.rs b/a.rs\nindex 1..2 100644\n--- a/a.rs\n+++ b/a.rs\n\
+                       @@ -1 +1 @@ fn a() {\n-    /// One.\n+    // Two.\n+";
+        assert!(remarks.lines().all(is_no_change));
+        assert!(!is_no_change("-    let a = 1; // One."));
+        assert!(!is_no_change("rename from crates/core/src/a.rs"));
+        assert!(!is_no_change("Binary files a/a and b/a differ"));
     }
 }

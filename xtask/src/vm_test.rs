@@ -488,12 +488,11 @@ for cpu in $(seq $(nproc)); do
     burn & scx_prorata weight set --pid $! 1000; LIGHT=\"$LIGHT $!\"
 done
 ran() {
-    for PID in $*; do cut -d' ' -f1 /proc/$PID/schedstat; done |
-        awk '{ sum += $1 / 1e6 } END { printf \"%d\", sum }'
+    awk '{ sum += $1 / 1e6 } END { printf \"%d\", sum }' $(printf '/proc/%s/schedstat ' $*)
 }
 sleep 1
 HEAVY_MS=$(ran $HEAVY) LIGHT_MS=$(ran $LIGHT)
-sleep 3
+sleep 6
 HEAVY_MS=$(($(ran $HEAVY) - HEAVY_MS)) LIGHT_MS=$(($(ran $LIGHT) - LIGHT_MS))
 kill $HEAVY $LIGHT
 echo \"weights of 3000 and 1000 received $HEAVY_MS and $LIGHT_MS ms\"

@@ -11,6 +11,7 @@
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED unlike
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED within
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED loaded
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED loaded-here
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED pinned
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED narrow
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED script:ABOVE,X,Y,OTHERS:SHELL,PROCESS,SLEEP,REST
@@ -41,9 +42,9 @@
  *
  * With `within` two hogs are in one cgroup and four in another of the same weight, and the other tasks nap in
  * the first, for longer. How far that is off its half in any 1000 quanta is printed, and late runs again.
- * With `loaded` the last task is in no cgroup, weighs the most, and wakes 160 times a second for a moment.
- * With `pinned` those two hogs may run on one cpu each. With `narrow` all of their cgroup may run on one, and
- * it has half of the other's weight.
+ * With `loaded` the last task is in no cgroup, weighs the most, and wakes 160 times a second for a moment,
+ * with `loaded-here` on one cpu only. With `pinned` those two hogs may run on one cpu each. With `narrow` all
+ * of their cgroup may run on one, and it has half of the other's weight.
  *
  * With `script` there are a cgroup, in it x, of one hog, and y, of one and a shell that runs one process
  * after the other; and one of the other hogs. Their weights are given, and for how many microseconds the
@@ -1405,7 +1406,7 @@ static void look_at_unlike_hogs(u64 quanta)
 #define HOGS_ALONE 4
 
 /* Who of the cgroup with nappers is bound: nobody, each hog to a cpu, all to one, or nappers, then heavy. */
-enum cgroup_is { FREE, LOADED, PINNED, NARROW, HEAVY };
+enum cgroup_is { FREE, LOADED, LOADED_HERE, PINNED, NARROW, HEAVY };
 #define HEAVY_NICE -20
 
 static bool is_alone(u32 task)
@@ -1415,6 +1416,8 @@ static bool is_alone(u32 task)
 
 static u64 mask_in_cgroup(u32 task, enum cgroup_is is)
 {
+	if (is == LOADED_HERE && is_loader(task))
+		return 1;
 	if (is == NARROW && !is_alone(task))
 		return 1;
 	if (is == HEAVY && task >= scene.hogs)
@@ -1455,7 +1458,7 @@ static void look_at_cgroup(u64 quanta, enum cgroup_is is)
 	scene.naps = is == HEAVY ? even_naps : long_naps;
 	burst_quanta = 16;
 	burst_quanta_of_cpu = 4;
-	scene.has_loader = is == LOADED;
+	scene.has_loader = is == LOADED || is == LOADED_HERE;
 	begin_cgroups(is);
 	furthest = furthest_off(quanta, due_ns, received_with_nappers);
 	printf("%" PRIu64 " %" PRIu64 "\n", furthest, 100 * scene.late / scene.runs);
@@ -1666,6 +1669,8 @@ int main(int count, char **arguments)
 			look_at_cgroup(steps, FREE);
 		else if (!strcmp(arguments[6], "loaded"))
 			look_at_cgroup(steps, LOADED);
+		else if (!strcmp(arguments[6], "loaded-here"))
+			look_at_cgroup(steps, LOADED_HERE);
 		else if (!strcmp(arguments[6], "pinned"))
 			look_at_cgroup(steps, PINNED);
 		else if (!strcmp(arguments[6], "narrow"))

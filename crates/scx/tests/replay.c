@@ -37,8 +37,6 @@ static inline bool uses_turns(void) { return replay_sleepers != SLEEPERS_PAPER; 
 static inline bool corrects_turns(void) { return replay_sleepers == SLEEPERS_CORRECTED; }
 static inline void turns_left(u32 task) { (void)task; }
 static inline void turns_joined(u32 task) { (void)task; }
-static inline void turns_serves(u32 task) { (void)task; }
-static inline void turns_leaves(u32 task) { (void)task; }
 static inline void turns_charged(u32 task, u64 ns) { (void)task, (void)ns; }
 static inline void turns_gained(u32 task, u64 ns) { (void)task, (void)ns; }
 static inline void turns_spent(u32 task, u64 ns) { (void)task, (void)ns; }

@@ -120,6 +120,7 @@ static __always_inline void tell(u32 id)
 static __always_inline void begin_competing(u32 id)
 {
 	if (!MEMBER(id)->at) {
+		see_served(id);
 		MEMBER(id)->fixed = bound_fixed(&slots[id].bound);
 		group_join(id);
 	}
@@ -138,6 +139,7 @@ static __always_inline void forgo_cpus(u32 id)
 
 static __always_inline void end_competing(u32 id)
 {
+	tell_late(id);
 	group_part(id);
 	forgo_cpus(id);
 }
@@ -170,6 +172,7 @@ static __always_inline bool is_told(u32 id)
 /* A task wakes: before it joins the policy. */
 static __always_inline void group_wake(u32 id)
 {
+	tell_spare(id);
 	if (is_told(id) || !turns_is_to_queue(id))
 		return;
 	begin_competing(id);

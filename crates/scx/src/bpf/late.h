@@ -19,11 +19,11 @@
  *
  * What is settled counts as charged: somebody has it without a turn, or has not what he was charged. In the
  * root, and where nobody of a cgroup has what is spare, who wakes forgoes what he is late by: the others are
- * due it. It goes by what turns are charged, not by time: what cpus run beside the scheduler nobody is due.
+ * due it. So does who may not run on every cpu: what his weight gives him his cpus may be too short for. It
+ * goes by what turns are charged, not by time: what cpus run beside the scheduler nobody is due.
  *
- * Known limits: of who may not run on every cpu nothing is reckoned: what his weight gives him his cpus may
- * be too short for. No cgroup is late by more than LATE_QUANTA, nor early, nor is it known of who was not
- * looked at while cpus served LATE_LONGEST_NS each. While nobody is in a cgroup nothing is reckoned.
+ * Known limits: no cgroup is late by more than LATE_QUANTA, nor early, nor is it known of who was not looked
+ * at while cpus served LATE_LONGEST_NS each. While nobody is in a cgroup nothing is reckoned.
  */
 #ifndef PRORATA_LATE_H
 #define PRORATA_LATE_H
@@ -127,26 +127,33 @@ static void see_served(u32 id)
 	TURN(id)->seen_per_weight = TURNS->per_weight;
 }
 
-static void turns_serves(u32 id)
-{
-	see_served(id);
-}
-
-/* What a task, which the policy serves, is due since it was reckoned last: a cpu at most. */
-static __always_inline s64 due_of(u32 id)
+/* What a task, which is in the tree, is late by with what it is due since it was reckoned last. */
+static __always_inline s64 late_now(u32 id)
 {
 	struct turn __arena *turn = TURN(id);
 	s64 per_cpu_ns = TURNS->per_cpu_ns - turn->seen_per_cpu_ns;
 	s64 per_weight = TURNS->per_weight - turn->seen_per_weight;
 	u64 weight = slots[id].weight, worth = worth_of_cpu();
 
-	if (magnitude_of(per_cpu_ns) >= LATE_LONGEST_NS)
+	if (magnitude_of(per_cpu_ns) >= LATE_LONGEST_NS ||
+	    magnitude_of(per_weight) >= (LATE_LONGEST_NS << LATE_DIGITS) / worth)
 		return 0;
+	/* A cpu at most. */
 	if (weight >= worth)
-		return per_cpu_ns;
-	if (magnitude_of(per_weight) >= (LATE_LONGEST_NS << LATE_DIGITS) / worth)
-		return 0;
-	return with_sign_of(per_weight, magnitude_of(per_weight) * weight >> LATE_DIGITS);
+		return turn->late_ns + per_cpu_ns;
+	return turn->late_ns + with_sign_of(per_weight, magnitude_of(per_weight) * weight >> LATE_DIGITS);
+}
+
+/* What a task is late by the others are due. */
+static __always_inline void forgo(u32 id, s64 late_ns)
+{
+	u64 others = MASK(0)->count * GROUP_CPU, parts = 0;
+
+	if (MEMBER(id)->at)
+		parts = (u64)slots[id].weight * GROUP_CPU / worth_of_cpu();
+	others -= parts < GROUP_CPU ? parts : GROUP_CPU;
+	if (others >= LATE_LEAST_PARTS)
+		TURNS->per_weight += per_weight_of(late_ns, others);
 }
 
 /* What a task is late by is known now: it holds so much of that at most, and its cgroup the rest. */
@@ -156,11 +163,12 @@ global_fn u32 reckon_late(u32 id, u32 held_quanta)
 	struct group_node __arena *node = late_node_of(id);
 	s64 held_ns;
 
-	if (turns_is_queued(id)) {
-		turn->late_ns += due_of(id);
-		see_served(id);
-		if (slots[id].bound.mask)
-			turn->late_ns = 0;
+	if (MEMBER(id)->at)
+		turn->late_ns = late_now(id);
+	see_served(id);
+	if (slots[id].bound.mask) {
+		forgo(id, turn->late_ns);
+		turn->late_ns = 0;
 	}
 	held_ns = within_quanta(turn->late_ns, held_quanta);
 	node->late_ns = within_quanta(node->late_ns + turn->late_ns - held_ns, LATE_QUANTA);
@@ -168,16 +176,11 @@ global_fn u32 reckon_late(u32 id, u32 held_quanta)
 	return 0;
 }
 
-/* A task is about to have another weight, to move, or not to be served. */
+/* A task is about to have another weight, to move, or to leave the tree. */
 static void tell_late(u32 id)
 {
 	if (somebody_is_late())
 		reckon_late(id, LATE_HELD_QUANTA);
-}
-
-static void turns_leaves(u32 id)
-{
-	tell_late(id);
 }
 
 /*
@@ -199,20 +202,15 @@ static __always_inline u64 settle_late(u32 id, u64 lapsed_ns)
 	return lapsed_ns + ns - left_ns;
 }
 
-/* A task is about to wake where nobody has what is spare: what it is late by the others are due. */
+/* A task is about to wake where nobody has what is spare. */
 static __always_inline void forgo_late(u32 id)
 {
 	struct group_node __arena *node = late_node_of(id);
-	u64 others = MASK(0)->count * GROUP_CPU, parts = 0;
 
 	if (!somebody_is_late())
 		return;
 	reckon_late(id, 0);
-	if (turns_is_queued(id))
-		parts = (u64)slots[id].weight * GROUP_CPU / worth_of_cpu();
-	others -= parts < GROUP_CPU ? parts : GROUP_CPU;
-	if (others >= LATE_LEAST_PARTS)
-		TURNS->per_weight += per_weight_of(node->late_ns, others);
+	forgo(id, node->late_ns);
 	node->late_ns = 0;
 }
 

@@ -131,6 +131,7 @@ static u32 place_of(struct slot __arena *slot, u32 id, u64 exec_ns, bool thrown_
 			return PLACE_HERE;
 		}
 		return_from_away(id, false);
+		tell_spare(id);
 		join(id);
 		return PLACE_QUEUE;
 	default:

@@ -121,7 +121,6 @@ global_fn u32 join(u32 id)
 	/* What it was paid may just have paid its debts, or it was sent away while aside. */
 	if (corrects_turns())
 		turns_joined(id);
-	tell_spare(id);
 	record(EVENT_WAKE, id, 0, 0, 0);
 	turns_wake(id);
 	if (turns_is_ready(id) && !may_burst(id))

@@ -53,7 +53,8 @@ struct turn {
 	/* What it had no use for of turns that were charged, and nobody has taken. */
 	u64 lapsed_ns;
 	/* What it was due, less what it was charged since; what each cpu and unit of weight had served then. */
-	s64 late_ns, seen_per_cpu_ns, seen_per_weight;
+	s64 late_ns;
+	u64 seen_per_cpu_ns, seen_per_weight;
 	u32 weight;
 	/* The cpu that runs it, or whose slot has it while it is interrupted. */
 	u32 cpu;
@@ -119,10 +120,11 @@ struct turns {
 	/* The weight of all tasks that are awake. */
 	u64 awake_weight;
 	/*
-	 * What each cpu and each unit of weight served; of the latter, 2 to the LATE_DIGITS a ns. What was charged
-	 * and is not in these yet (late.h).
+	 * What each cpu and each unit of weight served; of the latter, 2 to the LATE_DIGITS a ns; they wrap. What
+	 * was charged and is not in these yet (late.h).
 	 */
-	s64 per_cpu_ns, per_weight, charged_ns;
+	u64 per_cpu_ns, per_weight;
+	s64 charged_ns;
 	u32 cpus;
 	struct turn_list ready, interrupted;
 	/* How many tasks are ready, and cpus stopping. */

@@ -22,9 +22,8 @@
  * Like a policy it knows no task_struct, no clock and no helper, and is called with the lock held.
  * `uses_turns()` is what the user chose; without, tasks that sleep are treated as in the papers.
  * `turns_left(id)` is told of a task that the policy served while it slept, and does no longer;
- * `turns_joined(id)` of one that ran while it did not, and is served from now on. What each is due (late.h):
- * `turns_serves(id)` and `turns_leaves(id)` tell of one that the policy is about to serve, or to serve no
- * longer, and `turns_charged(id, ns)` of what it is charged.
+ * `turns_joined(id)` of one that ran while it did not, and is served from now on; `turns_charged(id, ns)` of
+ * what it is charged for a task.
  *
  * On several cpus, hogs h, worth a whole cpu, and i; many that sleep have credit:
  *
@@ -188,14 +187,12 @@ turns_fn void turns_join(struct turn __arena *turn, u32 id)
 {
 	policy_assert(turns_is_out(turn));
 	turn->place = TURN_QUEUED;
-	turns_serves(id);
 	policy_wake(id);
 }
 
 turns_fn void turns_leave(struct turn __arena *turn, u32 id)
 {
 	policy_assert(turn->place == TURN_QUEUED);
-	turns_leaves(id);
 	turn->place = TURN_OUT;
 	policy_block(id);
 }
