@@ -314,6 +314,25 @@ fn cgroups_keep_their_shares(policy: &str, program: &Path, sleepers: &[usize]) {
     }
 }
 
+/// Where the others of its tasks are four that nap, are bound to a cpu each, and weigh 88 times as much as
+/// its hogs, a cgroup is within 100 quanta of its half of 2000 under gr3, 220 under others, 40 where turns
+/// are corrected. (Of 16 seeds 76, wfq 202, dfs-fa 147, of 6 corrected 28. 229 to 418 where turns are kept if
+/// hogs lose those that go on for what naps leave when they have been paid enough.)
+fn cgroups_keep_what_heavy_naps_leave(policy: &str, program: &Path, sleepers: &[usize]) {
+    for &sleepers in sleepers {
+        let most = match (policy, sleepers) {
+            ("gr3", 1) => 100_000,
+            (_, 1) => 220_000,
+            _ => 40_000,
+        };
+        for seed in 1..3 {
+            let [furthest, _] = found(program, [sleepers, 4, 10, 3000, seed], "heavy");
+            let case = format!("sleepers {sleepers}, seed {seed}");
+            assert!(furthest <= most, "{case}: {furthest} thousandths of a quantum");
+        }
+    }
+}
+
 /// Hogs of unlike weights keep their shares of a cpu beside who weighs the most and wakes twice a second:
 /// where turns are kept, a hog is off by at most 13 quanta of 1000, on average of four machines, and by 3
 /// where turns are corrected. (Of 40: gr3 9.4, wfq 6.6, dfs-fa 9.4, the median; corrected 1.5. Under gr3 15,
@@ -427,16 +446,15 @@ fn holds(policy: &str, core: &str) {
     cpus_do_not_idle_beside_who_waits(&program);
     hogs_keep_their_weights(&program, if policy == "vtrr" { &[2] } else { &[1, 2] });
     let corrected = ["gdq", "vtrr"].contains(&policy);
-    hogs_keep_what_their_cgroup_weighs(&program, if corrected { &[2] } else { &[1, 2] });
-    hogs_keep_their_share_beside_who_yields(&program, if corrected { &[2] } else { &[1, 2] });
+    let sleepers: &[usize] = if corrected { &[2] } else { &[1, 2] };
+    hogs_keep_what_their_cgroup_weighs(&program, sleepers);
+    hogs_keep_their_share_beside_who_yields(&program, sleepers);
     bound_tasks_keep_their_shares(&program, corrected);
     cgroups_keep_their_shares(policy, &program, if policy == "gdq" { &[2] } else { &[1, 2] });
-    unlike_hogs_keep_their_shares(&program, if corrected { &[2] } else { &[1, 2] });
-    cgroups_keep_their_shares_beside_who_wakes_all_the_time(
-        &program,
-        if corrected { &[2] } else { &[1, 2] },
-    );
-    cgroups_keep_what_processes_leave(policy, &program, if corrected { &[2] } else { &[1, 2] });
+    unlike_hogs_keep_their_shares(&program, sleepers);
+    cgroups_keep_what_heavy_naps_leave(policy, &program, sleepers);
+    cgroups_keep_their_shares_beside_who_wakes_all_the_time(&program, sleepers);
+    cgroups_keep_what_processes_leave(policy, &program, sleepers);
     if !corrected {
         turns_are_lengthened_by_what_was_left(&program, core);
     }

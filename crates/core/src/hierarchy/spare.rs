@@ -14,8 +14,10 @@ use alloc::vec::Vec;
 use super::{Hierarchy, Place};
 use crate::policy::{Nanos, TaskId, Weight};
 
-/// A turn goes on for no longer than so many quanta.
+/// A turn goes on for no longer than so many quanta; what is more of a task's part is shared again.
 const MOST_QUANTA: Nanos = 64;
+/// What is shared at once, and a task's part, is no more than so many.
+const KEPT_QUANTA: Nanos = 128;
 /// Binary digits of what is spare for each unit of weight.
 const FRACTION: u32 = 24;
 /// Who naps is worth waiting for where they are at most so many times as many as use up turns.
@@ -59,12 +61,14 @@ pub(super) struct Spares {
     pools: Vec<Pool>,
     parts: Vec<Part>,
     most_ns: Nanos,
+    kept_ns: Nanos,
 }
 
 impl Spares {
     pub(super) fn new(quantum_ns: Nanos) -> Spares {
         let most_ns = quantum_ns.saturating_mul(MOST_QUANTA);
-        Spares { pools: Vec::new(), parts: Vec::new(), most_ns }
+        let kept_ns = quantum_ns.saturating_mul(KEPT_QUANTA);
+        Spares { pools: Vec::new(), parts: Vec::new(), most_ns, kept_ns }
     }
 
     /// There are so many tasks.
@@ -88,8 +92,17 @@ impl Spares {
     /// A task at `leaf` has no use for `ns`.
     pub(super) fn leave(&mut self, tree: &Hierarchy, leaf: Place, ns: Nanos) {
         if let Some(place) = self.pool_of(tree, leaf) {
-            self.pools[place.index()].add(ns.min(self.most_ns));
+            self.pools[place.index()].add(ns.min(self.kept_ns));
         }
+    }
+
+    /// What there is for `task` in the pool of its node, and in that of the child of the root.
+    fn parts_ns(&self, task: TaskId) -> [Nanos; 2] {
+        let Part { weight, pools } = self.parts[task.index()];
+        pools.map(|pool| {
+            let part = pool.map(|(place, seen)| self.pools[place.index()].part_ns(weight, seen));
+            part.unwrap_or(0).min(self.kept_ns)
+        })
     }
 
     /// True if what a task at `leaf` leaves would be used, and by not too few.
@@ -101,10 +114,8 @@ impl Spares {
 
     /// What `task` may have.
     pub(super) fn offered_ns(&self, task: TaskId) -> Nanos {
-        let Part { weight, pools } = self.parts[task.index()];
-        let part = |(place, seen): (Place, u128)| self.pools[place.index()].part_ns(weight, seen);
-        let all = pools.into_iter().flatten().map(part).fold(0, Nanos::saturating_add);
-        all.min(self.most_ns)
+        let [own_ns, top_ns] = self.parts_ns(task);
+        own_ns.saturating_add(top_ns).min(self.most_ns)
     }
 
     /// `task`, which is at `leaf` and counts for `weight`, has used up a turn: it shares from now on, and has
@@ -118,6 +129,7 @@ impl Spares {
         taken_ns: Nanos,
     ) {
         if self.parts[task.index()].weight == 0 || taken_ns > 0 {
+            let [own_ns, _] = self.parts_ns(task);
             self.withdraw(task);
             let pools = nodes_of(tree, leaf).map(|place| {
                 let pool = &mut self.pools[place?.index()];
@@ -126,27 +138,31 @@ impl Spares {
                 Some((place?, pool.per_weight))
             });
             self.parts[task.index()] = Part { weight: weight.get(), pools };
+            if let [Some((place, _)), _] = pools {
+                self.pools[place.index()].add(own_ns.saturating_sub(taken_ns));
+            }
         }
     }
 
     /// `task` shares no longer: it sleeps, moves or goes. Others share its part.
     pub(super) fn forget(&mut self, task: TaskId) {
-        let Part { weight, pools } = self.withdraw(task);
-        for (place, seen) in pools.into_iter().flatten() {
-            let pool = &mut self.pools[place.index()];
-            pool.add(pool.part_ns(weight, seen).min(self.most_ns));
+        let parts_ns = self.parts_ns(task);
+        let places = self.parts[task.index()].pools.map(|pool| pool.map(|(place, _)| place));
+        self.withdraw(task);
+        for (place, part_ns) in places.into_iter().zip(parts_ns) {
+            if let Some(place) = place {
+                self.pools[place.index()].add(part_ns);
+            }
         }
     }
 
-    /// What `task` had, which shares no longer.
-    fn withdraw(&mut self, task: TaskId) -> Part {
-        let part = core::mem::take(&mut self.parts[task.index()]);
-        for (place, _) in part.pools.into_iter().flatten() {
+    fn withdraw(&mut self, task: TaskId) {
+        let Part { weight, pools } = core::mem::take(&mut self.parts[task.index()]);
+        for (place, _) in pools.into_iter().flatten() {
             let pool = &mut self.pools[place.index()];
             pool.tasks -= 1;
-            pool.weight -= u64::from(part.weight);
+            pool.weight -= u64::from(weight);
         }
-        part
     }
 }
 

@@ -27,8 +27,10 @@
 #ifndef PRORATA_SPARE_H
 #define PRORATA_SPARE_H
 
-/* A turn goes on for no longer than so many quanta. */
+/* A turn goes on for no longer than so many quanta; what is more of a task's part is shared again. */
 #define SPARE_QUANTA 64
+/* What is shared at once, and a task's part, is no more than so many. */
+#define SPARE_KEPT_QUANTA 128
 /* Binary digits of what is spare for each unit of weight. */
 #define SPARE_FRACTION 24
 /* Who naps is kept where they are at most so many times as many as those who use up turns. */
@@ -56,8 +58,8 @@ static void make_spare(u32 n, u64 ns)
 {
 	struct group_node __arena *node = NODE(n);
 
-	if (ns > SPARE_QUANTA * quantum)
-		ns = SPARE_QUANTA * quantum;
+	if (ns > SPARE_KEPT_QUANTA * quantum)
+		ns = SPARE_KEPT_QUANTA * quantum;
 	if (n != GROUP_ROOT && node->spare_weight)
 		node->spare_per_weight += (ns << SPARE_FRACTION) / node->spare_weight;
 }
@@ -110,7 +112,7 @@ static __always_inline void share_spare(u32 id, u32 weight, bool shares)
 /* What is spare in a node for a task that shares it, since it has seen so much. */
 static __always_inline u64 spare_since(u32 n, u32 weight, u64 seen)
 {
-	u64 more = NODE(n)->spare_per_weight - seen, most_ns = SPARE_QUANTA * quantum;
+	u64 more = NODE(n)->spare_per_weight - seen, most_ns = SPARE_KEPT_QUANTA * quantum;
 
 	if (!weight || more > (most_ns << SPARE_FRACTION) / weight)
 		return weight ? most_ns : 0;
@@ -155,14 +157,15 @@ global_fn u32 lengthen(u32 id, u64 used_ns)
 {
 	struct slot __arena *slot = &slots[id];
 	u32 n = MEMBER(id)->parent, weight = slot->spare_weight, top;
-	u64 by_ns;
+	u64 part_ns, top_part_ns = 0, by_ns;
 
 	if (!is_child(n))
 		return 0;
 	top = NODE(n)->top;
-	by_ns = spare_since(n, weight, slot->spare_seen[0]);
+	part_ns = spare_since(n, weight, slot->spare_seen[0]);
 	if (top != n)
-		by_ns += spare_since(top, weight, slot->spare_seen[1]);
+		top_part_ns = spare_since(top, weight, slot->spare_seen[1]);
+	by_ns = part_ns + top_part_ns;
 	if (by_ns > SPARE_QUANTA * quantum)
 		by_ns = SPARE_QUANTA * quantum;
 	if (weight && !turns_lengthen(id, used_ns, by_ns))
@@ -175,6 +178,7 @@ global_fn u32 lengthen(u32 id, u64 used_ns)
 	stop_sharing(id);
 	slot->spare_weight = slot->weight;
 	share_spare(id, slot->weight, true);
+	make_spare(n, part_ns > by_ns ? part_ns - by_ns : 0);
 	return 0;
 }
 

@@ -795,6 +795,12 @@ turns_fn bool turns_uses_up(u32 id, u64 used_ns)
 	       used_ns >= turn->turn_ns;
 }
 
+/* True if a task's turn goes on for what others had no use for. */
+turns_fn bool turns_goes_on(u32 id)
+{
+	return turns_may_lapse() && TURN(id)->lengthened && TURN(id)->turn_ns;
+}
+
 /* That turn goes on for so long, if it is worth a run: true if it does. */
 turns_fn bool turns_lengthen(u32 id, u64 used_ns, u64 by_ns)
 {
