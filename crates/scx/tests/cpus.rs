@@ -316,7 +316,7 @@ fn cgroups_keep_their_shares(policy: &str, program: &Path, sleepers: &[usize]) {
 
 /// Where the others of its tasks are four that nap, are bound to a cpu each, and weigh 88 times as much as
 /// its hogs, a cgroup is within 100 quanta of its half of 2000 under gr3, 220 under others, 40 where turns
-/// are corrected. (Of 16 seeds 76, wfq 202, dfs-fa 147, of 6 corrected 28. 229 to 418 where turns are kept if
+/// are corrected. (Of 16 seeds 79, wfq 210, dfs-fa 153, of 6 corrected 28. 229 to 418 where turns are kept if
 /// hogs lose those that go on for what naps leave when they have been paid enough.)
 fn cgroups_keep_what_heavy_naps_leave(policy: &str, program: &Path, sleepers: &[usize]) {
     for &sleepers in sleepers {

@@ -13,10 +13,9 @@
  * A cpu runs turns that were paid, in the order in which they were, before it asks for another. Since no
  * task counts for more than its cpus can give (bound.h), tasks are not paid more than these run, but for
  * what the policy is off by, and what changes. A task that was paid enough leaves the policy's queue until
- * it has run some, unless its turn goes on for what others left (spare.h). Where masks change all the time
- * all of them come to that: so what is enough goes by weight, and with it what they run then. Who is due less
- * than one turn in that time may have one, too; that is due as long after the one before as its weight says,
- * and waits for those that are due earlier.
+ * it has run some. Where masks change all the time all of them come to that: so what is enough goes by
+ * weight, and with it what they run then. Who is due less than one turn in that time may have one, too; that
+ * is due as long after the one before as its weight says, and waits for those that are due earlier.
  *
  * Where turns are corrected, who has left the queue is served by the ideal as before, if he may run
  * anywhere: he is short of time only since others, and the kernel, have the cpus that are left to him. Who
@@ -75,6 +74,8 @@
 #define RESTLESS_QUANTA 512
 /* So much for a free task for which the policy has counted turns: it would lose them. */
 #define PAID_GRANTED_QUANTA 64
+/* So much for a calm one whose turn goes on for what others left (spare.h). */
+#define PAID_GOES_ON_QUANTA 16
 /* For whom that is too much, turns are due no further apart than this. */
 #define PAID_APART_QUANTA 512
 /* Turns that are not due come after all others. */
@@ -329,6 +330,9 @@ global_fn u32 is_paid_enough(u32 id)
 {
 	const struct slot __arena *slot = &slots[id];
 
+	/* Who leaves loses the rest of that. */
+	if (turns_goes_on(id) && !is_restless(slot) && slot->paid_ns < PAID_GOES_ON_QUANTA * quantum)
+		return false;
 	/* Who leaves loses those. */
 	if (POLICY_GRANTED(id) && !slot->bound.mask && slot->paid_ns < PAID_GRANTED_QUANTA * quantum)
 		return false;
@@ -407,8 +411,7 @@ static __always_inline void pay(u32 cpu, u32 id)
 	pay_debt(slot);
 	if (slot->state == TASK_WAITING && !was_paid && slot->paid_ns)
 		paid_append(slot, id);
-	/* Who stands aside would lose the rest of a turn that goes on. */
-	if (!turns_goes_on(id) && is_paid_enough(id))
+	if (is_paid_enough(id))
 		stand_aside(slot, id);
 	if (other != cpu && is_at_rest(other))
 		exchange_seats(cpu, other);
