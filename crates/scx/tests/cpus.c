@@ -14,6 +14,7 @@
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED loaded-here
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED pinned
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED narrow
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED heavy
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED script:ABOVE,X,Y,OTHERS:SHELL,PROCESS,SLEEP,REST
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED idle
  *   cpus SLEEPERS CPUS TASKS 0 SEED lost
@@ -44,7 +45,8 @@
  * the first, for longer. How far that is off its half in any 1000 quanta is printed, and late runs again.
  * With `loaded` the last task is in no cgroup, weighs the most, and wakes 160 times a second for a moment,
  * with `loaded-here` on one cpu only. With `pinned` those two hogs may run on one cpu each. With `narrow` all
- * of their cgroup may run on one, and it has half of the other's weight.
+ * of their cgroup may run on one, and it has half of the other's weight. With `heavy` those who nap weigh the
+ * most, and may run on one cpu each.
  *
  * With `script` there are a cgroup, in it x, of one hog, and y, of one and a shell that runs one process
  * after the other; and one of the other hogs. Their weights are given, and for how many microseconds the
@@ -1405,8 +1407,11 @@ static void look_at_unlike_hogs(u64 quanta)
 #define HOGS_WITH_NAPPERS 2
 #define HOGS_ALONE 4
 
-/* Who of the cgroup with nappers is bound: nobody, each hog to a cpu, all to one, or nappers, then heavy. */
-enum cgroup_is { FREE, LOADED, LOADED_HERE, PINNED, NARROW, HEAVY };
+/*
+ * Who of the cgroup with nappers is bound: nobody, each hog to a cpu, all to one, or nappers, then heavy; or
+ * nobody, but perhaps the loader that there is beside.
+ */
+enum cgroup_is { FREE, PINNED, NARROW, HEAVY, LOADED, LOADED_HERE };
 #define HEAVY_NICE -20
 
 static bool is_alone(u32 task)

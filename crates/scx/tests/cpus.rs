@@ -378,8 +378,10 @@ const SELDOM: &str = "script:300,100,100,100:1000,2000,20000000,20000";
 /// did not serve their cgroup's, and what they were behind the next ones'. (Of 4 seeds gr3 .988 to 1.017, wfq
 /// .989 to 1.004, dfs-fa .987 to 1.008, of 2 corrected .998 to 1.006. If nothing is reckoned of what tasks
 /// are due, gr3 gives .83 to 1.09; gdq and vtrr with turns that are kept give .61 to 1.04 and .97 to 1.01.)
-/// Where nobody comes or goes for long it is within 6 quanta of 1000. (5.2 under dfs-fa; 7.1 under gr3 if
-/// hogs are taken to be early by all that they were charged meanwhile.)
+/// In any 1000 quanta it is within 6 where processes are short, and 10 under gr3, 15 under others where they
+/// run for longer, 4 and 6 where turns are corrected. (Of 16 seeds 5.6 and 6.6 under gr3, 3.1 and 8.6,
+/// corrected 1.8 and 2.0.) Where nobody comes or goes for long it is within 6. (5.2 under dfs-fa; 7.1 under
+/// gr3 if hogs are taken to be early by all that they were charged meanwhile.)
 fn cgroups_keep_what_processes_leave(policy: &str, program: &Path, sleepers: &[usize]) {
     for &sleepers in sleepers {
         let limits = if sleepers == 1 { 980..=1020 } else { 995..=1008 };
@@ -389,6 +391,19 @@ fn cgroups_keep_what_processes_leave(policy: &str, program: &Path, sleepers: &[u
                 let [_, share] = found(program, [sleepers, 2, 7, 3000, seed], &scene);
                 let case = format!("{policy}, sleepers {sleepers}, {scene}, seed {seed}");
                 assert!(limits.contains(&share), "{case}: {share} thousandths");
+            }
+        }
+        let limits = match (policy, sleepers) {
+            ("gr3", 1) => [6_000, 10_000],
+            (_, 1) => [6_000, 15_000],
+            _ => [4_000, 6_000],
+        };
+        for (script, limit) in SCRIPTS.into_iter().zip(limits) {
+            let scene = format!("script:{}:{script}", TREES[0]);
+            for seed in 1..3 {
+                let [furthest, _] = found(program, [sleepers, 2, 7, 3000, seed], &scene);
+                let case = format!("{policy}, sleepers {sleepers}, {scene}, seed {seed}");
+                assert!(furthest <= limit, "{case}: {furthest} thousandths of a quantum of 1000");
             }
         }
         let [furthest, _] = found(program, [sleepers, 2, 7, 20_000, 1], SELDOM);
