@@ -6,9 +6,9 @@
 //! for the first time it is not: its last turn then counts as just over. Quanta that tasks were granted and
 //! have not run are in their groups' W, but not in the time of all.
 //!
-//! What holds: of a group whose tasks have all moved, what they are short of by its time adds up to 0, so
-//! that it is behind others exactly if its tasks are. Therefore W follows who comes, goes and loses credit,
-//! to the part of a quantum.
+//! What holds: who comes, goes, loses credit or has another weight changes W of his group by what that
+//! changes of what its tasks are short of by its time, to the part of a quantum. So that adds up to no more
+//! than they had left of their turns when these began to be counted, and a group is behind if its tasks are.
 
 use super::groups::{MOST_LAG, Time, Work, scaled};
 use super::{Gr3, Moved, Slot, Task, UNREADY};
@@ -277,5 +277,85 @@ impl Gr3 {
             known.ran_twice = false;
         }
         takes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::policy::{Policy, Setup};
+
+    const TASKS: u32 = 9;
+    const CPUS: usize = 3;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        Toggle(u32),
+        Weigh(u32, u32),
+        Pick(usize),
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        let weight = (0u32..8, 1000u32..2000).prop_map(|(order, weight)| weight << order);
+        prop_oneof![
+            1 => (0..TASKS).prop_map(Event::Toggle),
+            1 => (0..TASKS, weight).prop_map(|(task, weight)| Event::Weigh(task, weight)),
+            4 => (0..CPUS).prop_map(Event::Pick),
+        ]
+    }
+
+    fn apply(gr3: &mut Gr3, awake: &mut [bool], event: Event) {
+        match event {
+            Event::Toggle(task) => {
+                let awake = &mut awake[task as usize];
+                let toggle = if *awake { Gr3::block } else { Gr3::wake };
+                *awake = !*awake;
+                toggle(gr3, TaskId(task), 0);
+            }
+            Event::Weigh(task, weight) => {
+                gr3.set_weight(TaskId(task), Weight::new(weight).unwrap(), 0);
+            }
+            Event::Pick(cpu) => {
+                gr3.pick(cpu, 0);
+            }
+        }
+    }
+
+    /// What the tasks of a group, all of which have moved, are short of together, in quanta: the most of all.
+    fn out_of_balance(gr3: &Gr3) -> f64 {
+        let sum = |current| {
+            let tasks = gr3.rings.iter_from(current).map(|node| gr3.rings.get(node).id());
+            let known = tasks.map(|task| gr3.tasks[task.index()]);
+            let lag = |known: Task| (known.moved != Moved::No).then(|| gr3.lag_in_group(known));
+            known.map(lag).sum::<Option<i64>>()
+        };
+        let most = gr3.groups.currents().filter_map(sum).map(i64::unsigned_abs).max();
+        most.map_or(0.0, |parts| f64::from(u32::try_from(parts).unwrap()) / 65536.0)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100))]
+
+        /// Up to four quanta were found; more where work is rescaled to whole quanta as tasks leave (6) or the
+        /// cap changes (10), or does not follow whom the cap moves (80).
+        #[test]
+        fn a_group_is_behind_if_its_tasks_are(
+            events in proptest::collection::vec(event(), 1000..2000),
+        ) {
+            let mut gr3 = Gr3::new(&Setup::new(CPUS, 1));
+            let mut awake = [false; TASKS as usize];
+            for task in 0..TASKS {
+                gr3.add(TaskId(task), Weight::new(1000 << (task % 3)).unwrap());
+                apply(&mut gr3, &mut awake, Event::Toggle(task));
+            }
+            let mut most = 0f64;
+            for event in events {
+                apply(&mut gr3, &mut awake, event);
+                most = most.max(out_of_balance(&gr3));
+            }
+            prop_assert!(most < 5.0, "{} quanta", most);
+        }
     }
 }
