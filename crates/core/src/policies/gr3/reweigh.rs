@@ -338,8 +338,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(100))]
 
-        /// Up to four quanta were found; more where work is rescaled to whole quanta as tasks leave (6) or the
-        /// cap changes (10), or does not follow whom the cap moves (80).
+        /// Up to four quanta were found; more where work is rescaled to whole quanta as tasks leave (6), or
+        /// the cap changes (10), or where it does not follow whom the cap moves (80).
         #[test]
         fn a_group_is_behind_if_its_tasks_are(
             events in proptest::collection::vec(event(), 1000..2000),
