@@ -33,8 +33,8 @@ const TURN_US: u32 = 200;
 const TURN_KILO_INSTRUCTIONS: u32 = 50;
 /// For what the host is to keep: a third serial line, if it has one.
 pub(crate) const LARGE_OUTPUT: &str = "/dev/ttyS2";
-/// Lines of the kernel's console that a failure shows.
-const CONSOLE_LINES: usize = 40;
+/// Lines of the kernel's console that a failure shows: all of an oops, and what was before.
+const CONSOLE_LINES: usize = 100;
 
 /// A virtual machine, not yet started.
 pub(crate) struct Machine {
