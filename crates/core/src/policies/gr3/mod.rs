@@ -80,8 +80,8 @@
 //!   (not as many as he lacks: an arrival that its group does not count yet would wait for all of them), who
 //!   is ahead by half a round lets his pass (and who has it instead is counted from then on: he would else
 //!   have all that the others let pass), and the groups' work follows, also when he leaves. Until that is in
-//!   order again the group of least V/Φ is next. Whatever changes, everybody was within 11 quanta of the
-//!   ideal on 1 to 8 cpus (`tests/gr3/reweighing.rs`). The price: a decision for such a task takes the slow
+//!   order again the group of least V/Φ is next. Where weights change as quanta end, everybody was within 11
+//!   quanta of the ideal on 1 to 8 cpus (`tests/gr3/reweighing.rs`). The price: a decision for such a task takes the slow
 //!   path, and may look at the others of its ring that are ahead; after a change decisions cost O(g) until
 //!   work is in order.
 //! * What tasks were granted and have not run does not count as run when it is found how far behind a task is
@@ -103,6 +103,10 @@
 //!
 //! The sum of all weights times the number of cpus stays below 2^56 (10^6 tasks of the largest
 //! weight on 16 cpus, or of weight 10^4 on all 65536); at most 2^30 tasks. Both are asserted.
+//!
+//! A quantum counts by the weight at which it began. Where weights change in the middle of quanta that adds
+//! up only if they keep in step: ten tasks whose weight alternates every 1.5 quanta, between 20 and 10 beside
+//! two that weigh 50, gained 111 of 4000 quanta on one cpu; every 1.46 quanta, 6.
 //!
 //! On several cpus tasks that give up their quanta again and again, without sleeping, make the frontlogs of
 //! those that run elsewhere grow without limit: these are chosen as often, and run later what they were
