@@ -88,7 +88,7 @@ pub(crate) struct Twin {
 const PARTS: i64 = 1 << 16;
 /// Quanta that a task may be short of when its weight changes.
 const MOST_LAG: i64 = 16;
-/// Quanta that a task whose turns are counted may be granted.
+/// Quanta that a task above the cap whose turns are counted may be granted.
 const MOST_FRONTLOG: u32 = 16;
 
 /// What a task is short of when it leaves its group, in parts of a quantum, and what all had run.
@@ -840,7 +840,8 @@ impl Twin {
         for _ in 0..1024 * self.cpus.len() {
             let task = self.choose();
             let Some(holder) = self.tasks[task].holder else { return Some(task) };
-            if !self.tasks[task].moved || self.tasks[task].frontlog < MOST_FRONTLOG {
+            let has_many = self.tasks[task].frontlog >= MOST_FRONTLOG;
+            if !self.tasks[task].moved || !self.exceeds(task) || !has_many {
                 self.grant(task, holder, 1);
             }
         }

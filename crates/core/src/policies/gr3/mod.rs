@@ -87,9 +87,10 @@
 //! * What tasks were granted and have not run does not count as run when it is found how far behind a task is
 //!   whose weight changes, or that the cap moves. Most is granted to who is worth a whole cpu, when he is: he
 //!   would gain by each change, up to 137 quanta of 3000.
-//! * Of the tasks whose turns are counted nobody is granted more than 16 quanta; further turns lapse. Where
-//!   tasks sleep before their quanta end turns come faster than cpus can run them, and a frontlog of hundreds
-//!   is run at once when its task is worth a cpu no longer. (In fixed sets no turns are counted.)
+//! * Nobody who is worth a whole cpu, and whose turns are counted, is granted more than 16 quanta; further
+//!   turns lapse. Where tasks sleep before their quanta end turns come faster than cpus can run them, and a
+//!   frontlog of hundreds is run at once when its task is worth a cpu no longer. (In fixed sets no turns are
+//!   counted.) Of who is worth less they do not lapse: he would lose what he is due.
 //! * A group is not charged for the last turn of a task that leaves right after it, if it has not counted the
 //!   task while it waited for its first: else (an arrival that was counted at once) it has had that round.
 //! * A `pick` on P cpus that made 1024·P choices takes any task that no cpu runs, as when nobody competes.
@@ -839,12 +840,13 @@ impl Gr3 {
         Some(self.hold(cpu, task))
     }
 
-    /// Whether `task`, whose turn has come while another cpu runs it, may run it later. Of those whose turns
-    /// are counted it lapses where they have many such: where others use parts of their quanta, turns come
-    /// faster than a cpu can run them.
+    /// Whether `task`, whose turn has come while another cpu runs it, may run it later. If it is worth a whole
+    /// cpu it lapses where it has many such: where others use parts of their quanta, turns come faster than a
+    /// cpu can run them.
     fn may_be_granted(&self, task: TaskId) -> bool {
+        let known = self.tasks[task.index()];
         let has_many = u64::from(self.shared[task.index()].frontlog.quanta()) >= MOST_LAG;
-        self.tasks[task.index()].moved == Moved::No || !has_many
+        known.moved == Moved::No || !self.cap.exceeded_by(known.weight) || !has_many
     }
 
     /// The task that `cpu` runs for its frontlog, if there is one that could run now.

@@ -1594,9 +1594,9 @@ policy_fn u32 policy_pick(u32 cpu)
 			task = TASK(id);
 			if (!task->held)
 				return hold(cpu, id);
-			/* Of those whose turns are counted it lapses where they have many such: where
-			 * others use parts of their quanta, turns come faster than a cpu can run them. */
-			if (!task->moved || task->frontlog < MOST_LAG)
+			/* If it is worth a whole cpu it lapses where it has many such: where others use
+			 * parts of their quanta, turns come faster than a cpu can run them. */
+			if (!task->moved || !task->capped || task->frontlog < MOST_LAG)
 				grant(id, task->holder, 1);
 		}
 	}
