@@ -840,9 +840,9 @@ impl Gr3 {
         Some(self.hold(cpu, task))
     }
 
-    /// Whether `task`, whose turn has come while another cpu runs it, may run it later. If it is worth a whole
-    /// cpu it lapses where it has many such: where others use parts of their quanta, turns come faster than a
-    /// cpu can run them.
+    /// Whether `task`, whose turn has come while another cpu runs it, may run it later. If it is worth a
+    /// whole cpu it lapses where it has many such: where others use parts of their quanta, turns come faster
+    /// than a cpu can run them.
     fn may_be_granted(&self, task: TaskId) -> bool {
         let known = self.tasks[task.index()];
         let has_many = u64::from(self.shared[task.index()].frontlog.quanta()) >= MOST_LAG;
