@@ -21,10 +21,6 @@ pub(super) struct Frontlog {
 
 impl Frontlog {
     pub(super) const NONE: Frontlog = Frontlog { quanta: 0, home: NIL };
-
-    pub(super) fn quanta(self) -> u32 {
-        self.quanta
-    }
 }
 
 /// The frontlogs of all cpus.

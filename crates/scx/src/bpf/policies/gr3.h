@@ -108,8 +108,6 @@ struct policy_state {
 	bool steady;
 	/* A weight changes: no task comes or goes. */
 	bool reweighs;
-	/* Work is rescaled to parts of a quantum: the turns of those who come or go are counted. */
-	bool keeps_parts;
 	/* make_room() was called. */
 	bool has_room;
 	/* Groups may be further behind or ahead than choices make them: the one furthest behind is next. */
@@ -117,19 +115,11 @@ struct policy_state {
 	/* The first task in this choice that was ahead and let its turn pass. */
 	u32 passed;
 	/* What the task that moves is short of, in 1/2^16 of a quantum: of what it is due of all, and of what
-	 * its group received; and the sums before, of what was served. */
+	 * its group received; and the sums before. */
 	s64 lag_of_all, lag_of_group;
 	u64 was_work, was_part, was_weight;
 	/* Sums before the change at hand. */
 	u64 total_work, total_part, total_weight, unit, old_unit;
-	/* Of the work, what was run: without what tasks were granted. */
-	u64 served_work;
-	/* Frontlogs of all tasks. */
-	u64 granted;
-	/* The cap before it changed is old_feasible / old_unit; what groups received more, in 1/2^16 of a
-	 * quantum, for tasks that were behind and left them, or less for those that joined them. */
-	u64 old_feasible;
-	s64 received[ORDERS];
 	u32 cpus;
 	/* Queued tasks that are not blocked, pending ones included; those of them that a cpu holds
 	 * (several cpus only). */
@@ -274,7 +264,6 @@ policy_fn u32 sum_groups(u64 unit, u64 old_unit)
 	}
 	STATE->total_work += STATE->total_part >> 16;
 	STATE->total_part &= 0xffff;
-	STATE->served_work = STATE->total_work > STATE->granted ? STATE->total_work - STATE->granted : 0;
 	return 0;
 }
 
@@ -295,7 +284,7 @@ static __always_inline void rescale(u32 place, u64 old)
 		scaled = proportion(work, weight, base);
 		/* A remainder is below 2^64, so the lower halves of the products tell it. */
 		part = proportion(part, weight, base) + proportion(work * weight - scaled * base, 1 << 16, base);
-		if (!STATE->keeps_parts)
+		if (!STATE->reweighs)
 			part = (part + (weight < old * STATE->unit ? 0xffff : 0)) & ~0xffffULL;
 		group->work = scaled + (part >> 16) + 1;
 		group->part = part & 0xffff;
@@ -397,14 +386,14 @@ static __always_inline void delete_group(u32 order)
 }
 
 /*
- * The cap has changed, and tasks have moved; the sums are of before. Takes the groups whose share changed
- * out of the list and puts those that hold tasks back, in decreasing order. What is no whole quantum is kept:
- * caps change as often as tasks sleep.
+ * The cap has changed, and tasks have moved. Takes the groups whose share changed out of the list
+ * and puts those that hold tasks back, in decreasing order.
  */
-static __always_inline void update_all_groups(void)
+static __always_inline void update_all_groups(u64 old_cpus)
 {
-	u32 i, order, kept = unknown_zero(STATE->unit);
+	u32 i, order, kept = unknown_zero(old_cpus);
 
+	sum_groups(STATE->cap_cpus, old_cpus);
 	bpf_for(i, 1, STATE->len + 1) {
 		struct group __arena *group = group_at(i);
 		u64 old_weight = group->weight;
@@ -412,8 +401,7 @@ static __always_inline void update_all_groups(void)
 		order = STATE->list[i & 63] & 31;
 		weigh(group);
 		STATE->place[order] = 0;
-		STATE->out[order] = !group->weight ||
-				    old_weight * STATE->unit != group->weight * STATE->old_unit;
+		STATE->out[order] = old_weight * STATE->cap_cpus != group->weight * old_cpus;
 		STATE->old_weight[order] = old_weight;
 		if (!STATE->out[order]) {
 			kept++;
@@ -424,14 +412,12 @@ static __always_inline void update_all_groups(void)
 	STATE->list[(kept + 1) & 63] = OUTSIDE;
 	renumber(1);
 	relead(1, kept);
-	STATE->keeps_parts = true;
 	bpf_for(i, 0, ORDERS) {
 		order = ORDERS - 1 - i;
 		if (STATE->out[order] && STATE->groups[order].weight)
 			put_back(order, STATE->old_weight[order]);
 		STATE->out[order] = false;
 	}
-	STATE->keeps_parts = STATE->reweighs;
 	STATE->unit = STATE->old_unit = 1;
 	resume();
 }
@@ -463,32 +449,24 @@ static __always_inline void advance(void)
 
 /* --- who is behind --------------------------------------------------------------------------- */
 
-/*
- * The time at which so much is due to so much weight, modulo 2^48, in rounds in which what weighs `one`
- * receives a quantum.
- */
-static __always_inline u64 time_at(u64 work, u64 part, u64 weight, u64 one)
+/* The time at which so much is due to so much weight, in rounds of a group of an order, modulo 2^48. */
+static __always_inline u64 time_at(u64 work, u64 part, u64 weight, u32 order)
 {
+	u64 one = STATE->cap_cpus << (order & 31);
+
 	return work / weight * (one << 16) + proportion((work % weight << 16) + part, one, weight);
 }
 
-/* What weighs so much receives a quantum in a round of a group of an order. */
-static __always_inline u64 weight_of_quantum(u32 order)
+policy_fn u64 total_time(u32 order)
 {
-	return STATE->cap_cpus << (order & 31);
-}
-
-/* The time of all, by what they have run. */
-policy_fn u64 time_of_all(u32 order)
-{
-	return time_at(STATE->served_work, STATE->total_part, STATE->total_weight, weight_of_quantum(order));
+	return time_at(STATE->total_work, STATE->total_part, STATE->total_weight, order);
 }
 
 policy_fn u64 time_of(u32 order)
 {
 	struct group __arena *group = &STATE->groups[order & 63];
 
-	return time_at(group->work - 1, group->part, group->weight, weight_of_quantum(order));
+	return time_at(group->work - 1, group->part, group->weight, order);
 }
 
 /*
@@ -518,18 +496,13 @@ static __always_inline bool is_far_ahead(u32 id)
 }
 
 /* number * by / of, towards 0 */
-static __always_inline s64 signed_proportion(s64 number, u64 by, u64 of)
+policy_fn s64 times(s64 number, u64 by, u64 of)
 {
 	u64 size = proportion(magnitude(number), by, of), sign = number >> 63;
 
 	if (size > 1ULL << 62)
 		size = 1ULL << 62;
 	return (size ^ sign) - sign;
-}
-
-policy_fn s64 times(s64 number, u64 by, u64 of)
-{
-	return signed_proportion(number, by, of);
 }
 
 /*
@@ -569,7 +542,6 @@ policy_fn u32 receive(u32 order, s64 more)
 	group->work = work < 1 ? 1 : work;
 	group->part = work < 1 ? 0 : parts & 0xffff;
 	relead(place - 1, place);
-	resume();
 	STATE->uneven = true;
 	return 0;
 }
@@ -692,7 +664,6 @@ static __always_inline void grant(u32 id, u32 cpu, u32 quanta)
 		}
 	}
 	task->frontlog += quanta;
-	STATE->granted += quanta;
 	STATE->counts.frontlogs += quanta;
 }
 
@@ -714,7 +685,6 @@ static __always_inline void discard(u32 id)
 
 	if (!task->frontlog)
 		return;
-	STATE->granted -= task->frontlog;
 	retire(task, id);
 }
 
@@ -740,7 +710,6 @@ found:
 	task = TASK(id);
 	home->log_head = task->log_next;
 	task->frontlog--;
-	STATE->granted--;
 	if (!task->frontlog)
 		retire(task, id);
 	return id;
@@ -854,10 +823,13 @@ set:
 	return changed;
 }
 
-/* Puts a task into the ring of its group, which counts from the update of all groups on if it is new. */
-static __always_inline void join_ring(u32 id, u32 at)
+/* Moves a task from the group of this order to that of its effective weight, as an arrival. */
+policy_fn u32 shift(u32 id, u32 order)
 {
-	if (enter_ring(id, at)) {
+	TASK(id)->moved = false;
+	leave_ring(id, order);
+	if (enter_ring(id, NIL)) {
+		/* It counts from the update of all groups on. */
 		u32 new = group_of(TASK(id));
 
 		STATE->len++;
@@ -865,130 +837,6 @@ static __always_inline void join_ring(u32 id, u32 at)
 		STATE->list[(STATE->len + 1) & 63] = OUTSIDE;
 		STATE->place[new & 31] = STATE->len;
 	}
-}
-
-/* Where a task comes in a group. */
-struct ring_place {
-	/* Before this one; before the current task if it is NIL. */
-	u32 at;
-	bool has_turn;
-	u64 since;
-	/* What the group has received more with it, in 1/2^16 of a quantum. */
-	s64 received;
-};
-
-/*
- * Where a task, which is in no ring and short of so much by `now`, comes in its group, whose time is `own`.
- * Its turn is the next one if it has waited for a round, or else the last one; who is alone has its allotment
- * at once, unless it is ahead.
- */
-static __always_inline struct ring_place place_behind(u32 id, s64 lag, u64 now, u64 own)
-{
-	struct policy_task __arena *task = TASK(id);
-	u32 order = group_of(task) & 31;
-	struct group __arena *group = &STATE->groups[order];
-	bool alone = !group->plain && !group->capped;
-	u64 one = one_quantum(task, order);
-	struct ring_place place = { .at = NIL, .has_turn = alone && lag >= 0 };
-	s64 behind;
-
-	place.since = now - signed_proportion(lag, one, allotment(task));
-	behind = own - place.since;
-	place.received = -signed_proportion(behind, allotment(task), one);
-	if (!alone && behind >= ROUND)
-		place.at = TASK(group->current)->next;
-	if (place.has_turn)
-		place.since += ROUND;
-	return place;
-}
-
-/* A task has come to its place in a ring, and its turns are counted. */
-static __always_inline void take_place(u32 id, struct ring_place *place)
-{
-	count_turns(TASK(id), place->since);
-	if (!place->has_turn)
-		TASK(id)->deficit = 0;
-}
-
-/* While the cap changes: the time of all. (Called, as what follows, it would be too deep in the stack.) */
-static __always_inline u64 all_before(u64 work, u32 order)
-{
-	return time_at(work, STATE->total_part, STATE->total_weight, STATE->old_unit << (order & 31));
-}
-
-/* The same of the group of an order, or of all if it is new. */
-static __always_inline u64 group_before(u32 order)
-{
-	struct group __arena *group = &STATE->groups[order & 31];
-
-	if (!STATE->place[order & 31] || !group->weight)
-		return all_before(STATE->total_work, order);
-	return time_at(group->work - 1, group->part, group->weight,
-		       STATE->old_unit << (order & 31));
-}
-
-/*
- * What a task of the group of an order was short of before the cap changed. The others of the group have had
- * what it was short of there.
- */
-static __always_inline s64 lag_before(u32 id, u32 order)
-{
-	struct policy_task __arena *task = TASK(id);
-	u64 one = (task->capped ? STATE->old_unit : 1) << (order & 31);
-	u64 allotted = task->capped ? STATE->old_feasible : task->weight;
-	u64 own = group_before(order), since = task->moved ? task->since : own;
-	s64 kept = proportion(task->deficit, 1 << 16, one), most = MOST_LAG << 16, lag;
-
-	if (task->pending)
-		return 0;
-	STATE->received[order & 31] += signed_proportion(own - since, allotted, one) + kept;
-	lag = signed_proportion(all_before(STATE->served_work, order) - since, allotted, one) + kept;
-	lag = lag > most ? most : lag;
-	return lag < -most ? -most : lag;
-}
-
-/* A group that all tasks have left: who comes to it comes to a new one. */
-static __always_inline void forget_group(u32 order)
-{
-	struct group __arena *group = &STATE->groups[order & 31];
-
-	group->weight = group->part = 0;
-	group->work = 1;
-	STATE->received[order & 31] = 0;
-}
-
-/* A task, which is in no ring and short of so much, enters that of its effective weight. */
-static __always_inline void enter_short_of(u32 id, s64 lag)
-{
-	struct ring_place place;
-	u32 order;
-
-	TASK(id)->capped = above_cap(TASK(id)->weight);
-	order = group_of(TASK(id)) & 31;
-	place = place_behind(id, lag, all_before(STATE->served_work, order), group_before(order));
-	STATE->received[order] += place.received;
-	join_ring(id, place.at);
-	take_place(id, &place);
-}
-
-/*
- * Moves a task from the group of this order to that of its effective weight, as far behind all as it was; as
- * an arrival where nothing was chosen before.
- */
-policy_fn u32 shift(u32 id, u32 order)
-{
-	s64 lag;
-
-	if (STATE->fresh) {
-		TASK(id)->moved = false;
-		leave_ring(id, order);
-		join_ring(id, NIL);
-		return 0;
-	}
-	lag = lag_before(id, order);
-	if (!leave_ring(id, order))
-		forget_group(order);
-	enter_short_of(id, lag);
 	return 0;
 }
 
@@ -1058,7 +906,7 @@ policy_fn u32 sort_capped(u32 from, u32 by_arrival)
 }
 
 /* Moves the tasks that the new cap no longer concerns to the groups of their own weights. */
-static __always_inline u32 uncap(u32 old_order)
+policy_fn u32 uncap(u32 old_order)
 {
 	u32 staying = unknown_zero(old_order), i;
 
@@ -1077,9 +925,9 @@ static __always_inline u32 uncap(u32 old_order)
 }
 
 /* The tasks that stay capped count as the new cap. */
-static __always_inline void recap(u32 staying, u32 old_order, u64 old_cpus)
+policy_fn u32 recap(u32 staying, u32 old_order, u64 old_cpus)
 {
-	bool moves = !STATE->fresh || old_order != STATE->cap_order;
+	bool moves = old_order != STATE->cap_order;
 	u32 i;
 
 	bpf_for(i, 0, staying) {
@@ -1091,6 +939,7 @@ static __always_inline void recap(u32 staying, u32 old_order, u64 old_cpus)
 		else
 			task->deficit = proportion(task->deficit, STATE->cap_cpus, old_cpus);
 	}
+	return 0;
 }
 
 /* The first task of a ring, from `from` on, that arrived after a task; `first` if none did. */
@@ -1122,7 +971,12 @@ policy_fn u32 merge(u32 staying)
 			first = group->current;
 			at = later_arrival(id, first, last);
 		}
-		join_ring(id, at);
+		if (enter_ring(id, at)) {
+			STATE->len++;
+			STATE->list[STATE->len & 63] = order;
+			STATE->list[(STATE->len + 1) & 63] = OUTSIDE;
+			STATE->place[order & 31] = STATE->len;
+		}
 		if (at != NIL && at == first && TASK(at)->arrival > TASK(id)->arrival) {
 			TASK(at)->deficit = 0;
 			start_ring(order, id);
@@ -1140,10 +994,6 @@ policy_fn u32 readjust(void)
 	if (!find_cap())
 		return 0;
 	STATE->counts.readjustments++;
-	STATE->old_feasible = old_feasible;
-	if (!STATE->fresh)
-		make_room();
-	sum_groups(STATE->cap_cpus, old_cpus);
 	staying = uncap(old_order);
 	find_exceeding();
 	sort_capped(staying, STATE->fresh);
@@ -1158,14 +1008,7 @@ policy_fn u32 readjust(void)
 	}
 	if (old_feasible != CAP_NONE)
 		recap(staying, old_order, old_cpus);
-	update_all_groups();
-	bpf_for(i, 0, ORDERS) {
-		s64 more = STATE->received[i];
-
-		STATE->received[i] = 0;
-		if (more && STATE->place[i])
-			receive(i, more);
-	}
+	update_all_groups(old_cpus);
 	return 0;
 }
 
@@ -1229,41 +1072,6 @@ static __always_inline void finish_arrival(u32 id)
 	}
 }
 
-/* A task enters its group as far behind as it was. */
-static __always_inline void enter_behind(u32 id)
-{
-	u32 order = group_of(TASK(id)) & 31;
-	struct ring_place place;
-	u64 now, own;
-
-	now = time_at(STATE->was_work, STATE->was_part, STATE->was_weight, weight_of_quantum(order));
-	if (STATE->place[order]) {
-		own = time_of(order);
-	} else {
-		sum_groups(1, 1);
-		own = time_at(STATE->total_work, STATE->total_part, STATE->total_weight,
-			      weight_of_quantum(order));
-	}
-	place = place_behind(id, STATE->lag_of_all, now, own);
-	enter(id, place.at);
-	receive(order, place.received);
-	take_place(id, &place);
-}
-
-/* A task that arrives enters its group at once, neither behind nor ahead. */
-static __always_inline void enter_level(u32 id)
-{
-	make_room();
-	sum_groups(1, 1);
-	STATE->was_work = STATE->served_work;
-	STATE->was_part = STATE->total_part;
-	STATE->was_weight = STATE->total_weight;
-	STATE->lag_of_all = 0;
-	STATE->keeps_parts = true;
-	enter_behind(id);
-	STATE->keeps_parts = false;
-}
-
 /* A task is queued. Its group counts it from its turn on. */
 static __always_inline void arrive(u32 id)
 {
@@ -1271,9 +1079,7 @@ static __always_inline void arrive(u32 id)
 	u32 class = ilog2(task->weight) & 31;
 
 	count_arrival(id);
-	if (STATE->cap_feasible != CAP_NONE && !STATE->fresh) {
-		enter_level(id);
-	} else if (STATE->fresh || !STATE->place[class]) {
+	if (STATE->fresh || STATE->cap_feasible != CAP_NONE || !STATE->place[class]) {
 		enter(id, NIL);
 	} else {
 		task->queued = true;
@@ -1363,14 +1169,12 @@ policy_fn u32 leave(u32 id)
 	if (!STATE->reweighs || STATE->fresh)
 		pass_turn(id, order);
 	left = leave_ring(id, order);
-	STATE->keeps_parts |= has_lag;
 	if (counted && left)
 		update_group(order);
 	else if (counted)
 		delete_group(order);
 	if (has_lag && left)
 		receive(order, lag);
-	STATE->keeps_parts = STATE->reweighs;
 	if (!STATE->count) {
 		set_cap(CAP_NONE, 1);
 		STATE->arrivals = 0;
@@ -1594,10 +1398,7 @@ policy_fn u32 policy_pick(u32 cpu)
 			task = TASK(id);
 			if (!task->held)
 				return hold(cpu, id);
-			/* If it is worth a whole cpu it lapses where it has many such: where others use
-			 * parts of their quanta, turns come faster than a cpu can run them. */
-			if (!task->moved || !task->capped || task->frontlog < MOST_LAG)
-				grant(id, task->holder, 1);
+			grant(id, task->holder, 1);
 		}
 	}
 	return hold(cpu, any_free());
@@ -1671,7 +1472,7 @@ policy_fn s64 keep_lag(u32 id, u32 weight)
 
 	make_room();
 	sum_groups(1, 1);
-	now = time_of_all(order);
+	now = total_time(order);
 	own = time_of(order);
 	if (!task->moved)
 		count_turns(task, own);
@@ -1711,23 +1512,49 @@ policy_fn u32 measure_lag(u32 id)
 
 	make_room();
 	sum_groups(1, 1);
-	STATE->was_work = STATE->served_work;
+	STATE->was_work = STATE->total_work;
 	STATE->was_part = STATE->total_part;
 	STATE->was_weight = STATE->total_weight;
 	STATE->lag_of_all = STATE->lag_of_group = 0;
 	if (task->pending)
 		return 0;
-	lag = lag_at(id, time_of_all(order));
+	lag = lag_at(id, total_time(order));
 	lag = lag > most ? most : lag;
 	STATE->lag_of_all = lag < -most ? -most : lag;
 	STATE->lag_of_group = lag_at(id, time_of(order));
 	return 0;
 }
 
-/* The same where a weight changes: once in the program. */
-policy_fn u32 come_back(u32 id)
+/* A task enters its group as far behind as it was. If it has waited for a round its turn is next. */
+policy_fn u32 enter_behind(u32 id)
 {
-	enter_behind(id);
+	struct policy_task __arena *task = TASK(id);
+	u32 order = group_of(task), at = NIL;
+	u64 one = one_quantum(task, order), since, own;
+	bool alone = !STATE->place[order & 31];
+
+	STATE->total_work = STATE->was_work;
+	STATE->total_part = STATE->was_part;
+	STATE->total_weight = STATE->was_weight;
+	since = total_time(order) - times(STATE->lag_of_all, one, allotment(task));
+	if (alone) {
+		sum_groups(1, 1);
+		own = total_time(order);
+	} else {
+		own = time_of(order);
+		if ((s64)(own - since) >= ROUND)
+			at = TASK(STATE->groups[order & 63].current)->next;
+	}
+	task->since = since;
+	enter(id, at);
+	receive(order, -times(own - since, allotment(task), one));
+	task->moved = true;
+	task->ran_twice = false;
+	/* Who is alone has its allotment at once, unless it is ahead. */
+	if (alone && STATE->lag_of_all >= 0)
+		task->since += ROUND;
+	else
+		task->deficit = 0;
 	return 0;
 }
 
@@ -1771,7 +1598,7 @@ static __always_inline void move(u32 id, u32 weight)
 		receive(order, STATE->lag_of_group);
 	count_arrival(id);
 	if (keeps_lag && !STATE->fresh)
-		come_back(id);
+		enter_behind(id);
 	else
 		enter_last(id);
 	finish_arrival(id);
@@ -1787,12 +1614,12 @@ policy_fn u32 policy_set_weight(u32 id, u32 weight)
 		task->weight = weight;
 		return 0;
 	}
-	STATE->reweighs = STATE->keeps_parts = true;
+	STATE->reweighs = true;
 	if (stays_in_group(task, weight))
 		reweigh_in_place(id, weight);
 	else
 		move(id, weight);
-	STATE->reweighs = STATE->keeps_parts = false;
+	STATE->reweighs = false;
 	return 0;
 }
 
@@ -1813,13 +1640,8 @@ policy_fn u32 policy_block(u32 id)
 		return 0;
 	}
 	task->blocked = true;
-	if (task->deficit > one) {
-		u64 lost = task->deficit - one;
-
+	if (task->deficit > one)
 		task->deficit = one;
-		if (task->moved)
-			receive(group_of(task), proportion(lost, 1 << 16, one));
-	}
 	return 0;
 }
 
