@@ -94,18 +94,17 @@
 //!
 //! | policy | 1 cpu, misses | 1 cpu, serves all | 2 to 8 cpus, misses | 2 to 8 cpus, serves all |
 //! |---|---|---|---|---|
-//! | gr3 | 2.0, 6.2, 23.4 | 1.3, 2.0, 2.1 | 2.1, 9.6, 43.5 | 1.3, 9.2, 15.1 |
+//! | gr3 | 2.0, 6.2, 23.4 | 1.3, 2.0, 2.1 | 2.0, 8.5, 44.6 | 1.4, 9.2, 13.3 |
 //! | gdq | 2.1, 5.6, 9.0 | 1.4, 3.0, 3.9 | 2.2, 9.6, 43.3 | 1.4, 9.5, 14.7 |
 //! | mfq | 1.7, 5.1, 9.7 | 1.2, 1.6, 2.1 | 1.9, 10.0, 45.2 | 1.2, 9.7, 13.5 |
 //! | dfs-fa | 1.7, 5.4, 10.4 | 1.3, 1.7, 2.0 | 2.1, 7.4, 43.0 | 1.3, 9.3, 12.7 |
 //! | vtrr | 2.2, 8.2, 16.1 | 1.7, 2.6, 2.8 | | |
 //! | wfq | 1.8, 5.2, 6.6 | 1.2, 1.7, 2.0 | | |
 //!
-//! (Under [`Turns`](crate::Turns) gr3's are 3.4, 11.2, 13.7, then 1.4, 2.8, 3.3, then 11.5, 137, 247 and
-//! 2.8, 133, 166; gdq's are up to 470. While all shared what the ideal gives somebody after it has caught up
-//! with him, gr3's were 1.9, 6.8, 18.2, then 1.1, 1.8, 2.0, then 2.1, 10.8, 43.1 and 1.3, 7.5, 13.5.)
-//! Tasks whose weights change: −12.5..3.7 under gr3, −3.2..3.4 under dfs, on 1 to 8 cpus
-//! (`examples/reweighing.rs`; without it gr3 is −1372.8..1037.5 off); wrr −15.1..15.6.
+//! (Under [`Turns`](crate::Turns) gr3's are 3.4, 11.2, 13.7, then 1.4, 2.8, 3.3, then 6.4, 120, 292 and
+//! 2.6, 123, 163; gdq's are up to 470.)
+//! Tasks whose weights change: −4.0..2.9 under gr3, −3.2..3.4 under dfs, on 1 to 8 cpus
+//! (`examples/reweighing.rs`; without it gr3 is −6.4..9.8 off, vtrr −386.6..650.5); wrr −15.1..15.6.
 //! Deviations of the first round, before errors are kept, stay: wrr and drr serve a task for as many quanta
 //! as its weight there.
 //!

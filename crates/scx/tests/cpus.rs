@@ -375,13 +375,15 @@ const SELDOM: &str = "script:300,100,100,100:1000,2000,20000000,20000";
 
 /// A cgroup of a hog and a script receives what it is due, within 2 % where turns are kept, .8 % where they
 /// are corrected: what processes were paid and did not use is the hog's, what they were due and the policy
-/// did not serve their cgroup's, and what they were behind the next ones'. (Of 4 seeds gr3 .988 to 1.017, wfq
-/// .989 to 1.004, dfs-fa .987 to 1.008, of 2 corrected .998 to 1.006. If nothing is reckoned of what tasks
-/// are due, gr3 gives .83 to 1.09; gdq and vtrr with turns that are kept give .61 to 1.04 and .97 to 1.01.)
-/// In any 1000 quanta it is within 6 where processes are short, and 10 under gr3, 15 under others where they
-/// run for longer, 4 and 6 where turns are corrected. (Of 16 seeds 5.6 and 6.6 under gr3, 3.1 and 8.6,
-/// corrected 1.8 and 2.0.) Where nobody comes or goes for long it is within 6. (5.2 under dfs-fa; 7.1 under
-/// gr3 if hogs are taken to be early by all that they were charged meanwhile.)
+/// did not serve their cgroup's, and what they were behind the next ones'. (Of 3 seeds gr3 .990 to 1.016, of
+/// 4 wfq .989 to 1.004, dfs-fa .987 to 1.008, of 2 corrected .998 to 1.006. If nothing is reckoned of what
+/// tasks are due, gr3 gives .83 to 1.09; gdq and vtrr with turns that are kept give .61 to 1.04 and .97 to
+/// 1.01.) In any 1000 quanta it is within 2 to 8 under gr3, script by script, under others within 6 where
+/// processes are short, and 15 where they run for longer, 4 and 6 where turns are corrected. (Of 16 seeds
+/// 6.9, 3.4, 8.6, 6.3, 3.1 and 7.3 under gr3, and 5.6, 6.6, 9.0, 5.8, 3.9 and 12.6 where who moves as the cap
+/// changes does so as an arrival; 3.1 and 8.6 under others, corrected 1.8 and 2.0.) Where nobody comes or
+/// goes for long it is within 6. (5.2 under dfs-fa; 7.1 under gr3 if hogs are taken to be early by all that
+/// they were charged meanwhile.)
 fn cgroups_keep_what_processes_leave(policy: &str, program: &Path, sleepers: &[usize]) {
     for &sleepers in sleepers {
         let limits = if sleepers == 1 { 980..=1020 } else { 995..=1008 };
@@ -393,12 +395,12 @@ fn cgroups_keep_what_processes_leave(policy: &str, program: &Path, sleepers: &[u
                 assert!(limits.contains(&share), "{case}: {share} thousandths");
             }
         }
-        let limits = match (policy, sleepers) {
-            ("gr3", 1) => [6_000, 10_000],
-            (_, 1) => [6_000, 15_000],
-            _ => [4_000, 6_000],
+        let limits: &[u64] = match (policy, sleepers) {
+            ("gr3", 1) => &[7_000, 4_000, 7_000, 4_000, 2_000, 8_000],
+            (_, 1) => &[6_000, 15_000],
+            _ => &[4_000, 6_000],
         };
-        for (script, limit) in SCRIPTS.into_iter().zip(limits) {
+        for (script, &limit) in SCRIPTS.into_iter().zip(limits) {
             let scene = format!("script:{}:{script}", TREES[0]);
             for seed in 1..3 {
                 let [furthest, _] = found(program, [sleepers, 2, 7, 3000, seed], &scene);

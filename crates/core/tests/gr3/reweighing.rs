@@ -13,16 +13,20 @@ fn gr3(setup: &Setup) -> Checked<Gr3> {
     Checked::new(Gr3::new(setup), setup)
 }
 
-/// On one cpu: one task, several or all, to any weight after every quantum, by how long they have waited or
-/// not. Found −6.3..4.6 quanta (−1477..1703 where a task that moves is the last of the round).
+/// One task, several or all, to any weight after every quantum that ends on a cpu, by how long they have
+/// waited or not. Found −6.3..4.6 quanta on one cpu (−1477..1703 where a task that moves is the last of the
+/// round), −6.4..9.8 on several (−1373..1038 where one that the cap moves is).
 #[test]
-fn everybody_keeps_to_the_ideal_on_one_cpu() {
-    for pattern in Pattern::ALL {
-        for seed in 0..30 {
-            let policy = gr3(&Setup::new(1, QUANTUM_NS));
-            let (behind, ahead) = Case::new(pattern, 1, 12, seed).worst(policy, 2000);
-            let is_near = -behind <= 8.0 && ahead <= 8.0;
-            assert!(is_near, "{pattern:?}, seed {seed}: {behind:.1}..{ahead:.1} quanta");
+fn everybody_keeps_to_the_ideal_of_his_weight() {
+    for (cpus, room) in [(1, 8.0), (2, 10.0), (4, 12.0), (8, 14.0)] {
+        for pattern in Pattern::ALL {
+            for seed in 0..30 {
+                let policy = gr3(&Setup::new(cpus, QUANTUM_NS));
+                let (behind, ahead) = Case::new(pattern, cpus, 12, seed).worst(policy, 2000);
+                let is_near = -behind <= room && ahead <= room;
+                let case = format!("{pattern:?}, {cpus} cpus, seed {seed}");
+                assert!(is_near, "{case}: {behind:.1}..{ahead:.1} quanta");
+            }
         }
     }
 }
@@ -48,33 +52,38 @@ impl Scene {
 
     /// The furthest that anybody is behind and ahead of the ideal, in quanta.
     fn play(&self) -> (f64, f64) {
-        let setup = Setup::new(self.cpus, QUANTUM_NS);
         let (changing, hogs) = (self.changing * self.cpus, 3 * self.cpus);
         let others = vec![self.weights[0]; (10 - self.changing) * self.cpus];
         let weights = [vec![self.weights[1]; changing], others, vec![3000; hogs]].concat();
-        let mut policy = start(Measured::new(gr3(&setup), &setup), &weights);
-        let mut running: Vec<Option<TaskId>> = vec![None; self.cpus];
-        for quantum in 0..3000 {
-            let now_ns = quantum * QUANTUM_NS;
-            for task in running.iter_mut().filter_map(Option::take) {
-                policy.charge(task, QUANTUM_NS, now_ns);
-            }
-            for index in 0..changing {
-                if let Some(new) = self.new_weight(index, quantum) {
-                    let task = TaskId(u32::try_from(index).expect("they are few"));
-                    policy.set_weight(task, weight(new), now_ns);
-                }
-            }
-            for (cpu, running) in running.iter_mut().enumerate() {
-                *running = policy.pick(cpu, now_ns);
+        let new = |task, quantum| self.new_weight(task, quantum).filter(|_| task < changing);
+        play(self.cpus, &weights, new)
+    }
+}
+
+/// How far anybody is at most behind and ahead of the ideal in 3000 quanta, where tasks have `new` weights.
+fn play(cpus: usize, weights: &[u32], new: impl Fn(usize, u64) -> Option<u32>) -> (f64, f64) {
+    let setup = Setup::new(cpus, QUANTUM_NS);
+    let mut policy = start(Measured::new(gr3(&setup), &setup), weights);
+    let mut running: Vec<Option<TaskId>> = vec![None; cpus];
+    for quantum in 0..3000 {
+        let now_ns = quantum * QUANTUM_NS;
+        for task in running.iter_mut().filter_map(Option::take) {
+            policy.charge(task, QUANTUM_NS, now_ns);
+        }
+        for task in (0..).map(TaskId).take(weights.len()) {
+            if let Some(new) = new(task.index(), quantum) {
+                policy.set_weight(task, weight(new), now_ns);
             }
         }
-        let extremes = (0..).map(TaskId).take(weights.len()).map(|t| policy.errors().extremes(t));
-        extremes.fold((0.0, 0.0), |(behind, ahead), task| {
-            let [min, max] = [task.min, task.max].map(|error| error.in_quanta(QUANTUM_NS));
-            (f64::min(behind, min), f64::max(ahead, max))
-        })
+        for (cpu, running) in running.iter_mut().enumerate() {
+            *running = policy.pick(cpu, now_ns);
+        }
     }
+    let extremes = (0..).map(TaskId).take(weights.len()).map(|t| policy.errors().extremes(t));
+    extremes.fold((0.0, 0.0), |(behind, ahead), task| {
+        let [min, max] = [task.min, task.max].map(|error| error.in_quanta(QUANTUM_NS));
+        (f64::min(behind, min), f64::max(ahead, max))
+    })
 }
 
 /// Calls `hold` with every scene in which weights change with such a period, and how far it takes anybody.
@@ -91,23 +100,42 @@ fn all_scenes(periods: &[(u64, bool)], hold: impl Fn(&Scene, (f64, f64))) {
     }
 }
 
-/// Twice a round and seldom: found −9.0..12.7 quanta.
+/// Twice a round and seldom: found −7.7..4.5 quanta.
 #[test]
 fn everybody_keeps_to_the_ideal_on_several_cpus() {
     all_scenes(&[(7, true), (7, false), (40, true)], |scene, (behind, ahead)| {
-        let is_near = -behind <= 16.0 && ahead <= 16.0;
+        let is_near = -behind <= 10.0 && ahead <= 10.0;
         assert!(is_near, "{scene:?}: {behind:.1}..{ahead:.1} quanta");
     });
 }
 
-/// After every quantum, up to 80 tasks at once: found −4.1..4.7 on one cpu, −63.3..49.1 on several.
+/// After every quantum, up to 80 tasks at once: found −4.8..4.7 quanta (−63.3..49.1 on several cpus where
+/// what tasks were granted counts as run).
 #[test]
-fn nobody_starves_whose_weight_changes_every_quantum() {
+fn who_changes_weight_every_quantum_keeps_to_the_ideal() {
     all_scenes(&[(1, true), (1, false), (3, true)], |scene, (behind, ahead)| {
-        let room = if scene.cpus == 1 { 6.0 } else { 100.0 };
-        let is_near = -behind <= room && ahead <= room;
+        let is_near = -behind <= 6.0 && ahead <= 6.0;
         assert!(is_near, "{scene:?}: {behind:.1}..{ahead:.1} quanta");
     });
+}
+
+/// Who is worth a whole cpu now and then, and as much as ten others in between. Found −4.6..2.1 quanta
+/// (−510.7..1224.5 where who moves as the cap changes does so as an arrival).
+#[test]
+fn who_is_worth_a_cpu_now_and_then_keeps_to_the_ideal() {
+    for (cpus, heavy) in [(2, 1), (3, 1), (4, 1), (4, 2), (8, 3)] {
+        for (period, at_once) in [(1, true), (2, false), (3, true), (7, false), (40, true)] {
+            let weights = vec![100; 11 * heavy];
+            let (behind, ahead) = play(cpus, &weights, |task, quantum| {
+                let quantum = if at_once { quantum } else { quantum + task as u64 };
+                let is_heavy = quantum / period % 2 == 0;
+                (task < heavy).then_some(if is_heavy { 3000 } else { 100 })
+            });
+            let is_near = -behind <= 6.0 && ahead <= 6.0;
+            let case = format!("{heavy} on {cpus} cpus, {period} quanta, at once: {at_once}");
+            assert!(is_near, "{case}: {behind:.1}..{ahead:.1} quanta");
+        }
+    }
 }
 
 /// A hundred that share a weight, which changes to and fro until the last one comes: he has no turns that

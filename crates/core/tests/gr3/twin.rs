@@ -2,7 +2,7 @@
 //! instead of scaled integers, everything recomputed for every decision. The library must take
 //! the same decisions.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use num_rational::BigRational;
 use num_traits::{One, ToPrimitive, Zero};
@@ -65,6 +65,8 @@ pub(crate) struct Twin {
     fresh: bool,
     /// A weight changes: no task comes or goes.
     reweighs: bool,
+    /// Work is rescaled to parts of a quantum.
+    keeps_parts: bool,
     /// A group received what no choice gave it: the one that is furthest behind is next.
     uneven: bool,
     /// All groups received something in advance, so that a task may be short of more than they did.
@@ -75,6 +77,8 @@ pub(crate) struct Twin {
     /// The cap Φ_f/Q and Q.
     cap: Option<(Number, usize)>,
     capped: Vec<usize>,
+    /// Orders of the groups that all tasks have left since the cap began to change.
+    left: Vec<u32>,
     arrivals: usize,
     rescale: Rescale,
     arrival_frontlogs: bool,
@@ -85,11 +89,32 @@ const PARTS: i64 = 1 << 16;
 /// Quanta that a task may be short of when its weight changes.
 const MOST_LAG: i64 = 16;
 
-/// What a task is short of when it leaves its group, in parts of a quantum, and what all groups received.
+/// What a task is short of when it leaves its group, in parts of a quantum, and what all had run.
 struct Lag {
     of_all: i64,
     of_group: i64,
+    served: (Number, Number),
+}
+
+/// What all had received before the cap changed, and what groups receive since tasks move.
+struct Moves {
+    cap: Option<(Number, usize)>,
     total: (Number, Number),
+    served: (Number, Number),
+    /// The time of each group, by order.
+    times: BTreeMap<u32, i64>,
+    received: BTreeMap<u32, i64>,
+}
+
+impl Moves {
+    fn now(&self, order: u32) -> i64 {
+        time(&self.served.0, &self.served.1, order)
+    }
+
+    fn time_of(&self, order: u32) -> i64 {
+        let of_all = || time(&self.total.0, &self.total.1, order);
+        self.times.get(&order).copied().unwrap_or_else(of_all)
+    }
 }
 
 fn parts(number: &Number) -> i64 {
@@ -117,6 +142,7 @@ impl Twin {
         Twin {
             rescale,
             reweighs: false,
+            keeps_parts: false,
             uneven: false,
             has_room: false,
             arrival_frontlogs,
@@ -128,6 +154,7 @@ impl Twin {
             frontlogs: vec![VecDeque::new(); cpus],
             cap: None,
             capped: vec![],
+            left: vec![],
             arrivals: 0,
         }
     }
@@ -300,10 +327,12 @@ impl Twin {
     /// the cap's denominator there is no difference: weights are rational here) out of the list and
     /// puts them back in decreasing order, each with its work rescaled.
     fn change(&mut self, change: impl FnOnce(&mut Twin)) {
-        let before: Vec<(u32, Number)> =
+        let mut before: Vec<(u32, Number)> =
             self.groups.iter().map(|g| (g.order, self.weight(g))).collect();
         let total = self.total();
         change(self);
+        before.retain(|(order, _)| !self.left.contains(order));
+        self.left.clear();
         let unchanged = |twin: &Twin, g: &Group| before.contains(&(g.order, twin.weight(g)));
         let groups = std::mem::take(&mut self.groups);
         let (keep, mut touched): (Vec<_>, Vec<_>) =
@@ -339,7 +368,7 @@ impl Twin {
             let parts = number(1u32 << 16);
             let scaled = |work: Number| (work * &weight * &parts / &base).floor() / &parts;
             let exact = scaled(work.floor()) + scaled(work.fract());
-            let rounded = match (self.reweighs, falls) {
+            let rounded = match (self.keeps_parts, falls) {
                 (true, _) => exact,
                 (false, true) => exact.ceil(),
                 (false, false) => exact.floor(),
@@ -356,6 +385,14 @@ impl Twin {
     fn total(&self) -> (Number, Number) {
         let work = self.groups.iter().map(|g| &g.work - Number::one()).sum();
         (work, self.groups.iter().map(|g| self.weight(g)).sum())
+    }
+
+    /// The same without what tasks were granted and have not run yet.
+    fn served(&self) -> (Number, Number) {
+        let (work, weight) = self.total();
+        let granted: u32 = self.tasks.iter().map(|task| task.frontlog).sum();
+        let served = work.floor() - number(granted);
+        (served.max(Number::zero()) + work.fract(), weight)
     }
 
     fn count_arrival(&mut self, task: usize) {
@@ -377,6 +414,11 @@ impl Twin {
             group.current += 1;
             self.tasks[task].pending = true;
             self.tasks[task].deficit = Number::zero();
+        } else if self.cap.is_some() && self.keeps_time() {
+            self.make_room();
+            self.keeps_parts = true;
+            self.enter_behind(task, &Lag { of_all: 0, of_group: 0, served: self.served() });
+            self.keeps_parts = false;
         } else {
             self.enter(task, false);
         }
@@ -431,6 +473,7 @@ impl Twin {
         let order = order_of(&self.effective(task));
         self.capped.retain(|&t| t != task);
         self.tasks[task].queued = false;
+        self.keeps_parts |= has_lag;
         if std::mem::take(&mut self.tasks[task].pending) {
             self.leave_ring(task);
         } else {
@@ -444,6 +487,7 @@ impl Twin {
         if has_lag && self.groups.iter().any(|g| g.order == order) {
             self.receive(order, lag);
         }
+        self.keeps_parts &= self.reweighs;
         if self.cpus.len() > 1 && !self.fresh && !comes_back {
             self.readjust();
         }
@@ -517,7 +561,7 @@ impl Twin {
     fn keep_lag(&mut self, task: usize, weight: u32) -> i64 {
         self.make_room();
         let order = 31 - weight.leading_zeros();
-        let (work, all) = self.total();
+        let (work, all) = self.served();
         let now = time(&work, &all, order);
         let own = self.time_of(self.groups.iter().find(|g| g.order == order).unwrap());
         let known = &mut self.tasks[task];
@@ -525,16 +569,19 @@ impl Twin {
             known.count_turns(own);
         }
         let (old, new) = (number(self.tasks[task].weight), number(weight));
-        self.tasks[task].since = now - times(now - self.tasks[task].since, &(&old / &new));
-        let one = number(1u128 << order);
-        times(now - own, &(new / &one)) - times(now - own, &(old / one))
+        let (one, behind) = (number(1u128 << order), now - self.tasks[task].since);
+        let short = times(behind, &(&old / &one));
+        let dropped = self.drop_granted(task, short) - short;
+        let rounds = times(behind, &(&old / &new)) + times(dropped, &(&one / &new));
+        self.tasks[task].since = now - rounds;
+        times(now - own, &(new / &one)) - times(now - own, &(old / one)) - dropped
     }
 
     fn lag(&mut self, task: usize) -> Lag {
         self.make_room();
-        let total = self.total();
+        let served = self.served();
         if self.tasks[task].pending {
-            return Lag { of_all: 0, of_group: 0, total };
+            return Lag { of_all: 0, of_group: 0, served };
         }
         let group = self.groups.iter().find(|g| g.ring.contains(&task)).unwrap();
         let own = self.time_of(group);
@@ -542,9 +589,9 @@ impl Twin {
         let (since, kept) = (if moved { since } else { own }, parts(deficit));
         let allotment = self.allotment(task);
         let due = |time: i64| times(time - since, &allotment) + kept;
-        let of_all = due(time(&total.0, &total.1, group.order));
-        let of_all = of_all.clamp(-MOST_LAG * PARTS, MOST_LAG * PARTS);
-        Lag { of_all, of_group: due(own), total }
+        let (of_all, of_group) = (due(time(&served.0, &served.1, group.order)), due(own));
+        let of_all = self.drop_granted(task, of_all).clamp(-MOST_LAG * PARTS, MOST_LAG * PARTS);
+        Lag { of_all, of_group, served }
     }
 
     fn move_to_group(&mut self, task: usize, weight: u32) {
@@ -581,7 +628,7 @@ impl Twin {
     fn enter_behind(&mut self, task: usize, lag: &Lag) {
         let (order, allotment) = (order_of(&self.effective(task)), self.allotment(task));
         let rounds = times(lag.of_all, &(Number::one() / &allotment));
-        let since = time(&lag.total.0, &lag.total.1, order) - rounds;
+        let since = time(&lag.served.0, &lag.served.1, order) - rounds;
         let group = self.groups.iter().find(|g| g.order == order);
         let is_alone = group.is_none();
         let (work, weight) = self.total();
@@ -633,37 +680,105 @@ impl Twin {
         if cap == self.cap {
             return;
         }
-        self.change(|twin| {
-            let old = std::mem::replace(&mut twin.cap, cap);
-            let capped = std::mem::take(&mut twin.capped);
-            let (staying, leaving): (Vec<_>, Vec<_>) =
-                capped.into_iter().partition(|&task| twin.exceeds(task));
-            leaving.iter().for_each(|&task| twin.shift(task));
-            let mut entering = twin.queued();
-            entering.retain(|task| twin.exceeds(*task) && !staying.contains(task));
-            if twin.fresh {
-                entering.sort_by_key(|&task| twin.tasks[task].arrival);
+        let mut moves = if self.keeps_time() { Some(self.moves()) } else { None };
+        let kept = std::mem::replace(&mut self.keeps_parts, true);
+        self.change(|twin| twin.move_tasks(cap, moves.as_mut()));
+        self.keeps_parts = kept;
+        for (order, more) in moves.into_iter().flat_map(|moves| moves.received) {
+            if more != 0 && self.groups.iter().any(|g| g.order == order) {
+                self.receive(order, more);
             }
-            entering.iter().for_each(|&task| twin.shift(task));
-            if let Some(old) = old {
-                staying.iter().for_each(|&task| twin.recap(task, &old));
-            }
-            twin.capped = [staying, entering].concat();
-        });
+        }
     }
 
-    fn shift(&mut self, task: usize) {
+    fn moves(&mut self) -> Moves {
+        self.make_room();
+        let times = self.groups.iter().map(|g| (g.order, self.time_of(g))).collect();
+        let (cap, total, served) = (self.cap.clone(), self.total(), self.served());
+        Moves { cap, total, served, times, received: BTreeMap::new() }
+    }
+
+    fn move_tasks(&mut self, cap: Option<(Number, usize)>, mut moves: Option<&mut Moves>) {
+        let old = std::mem::replace(&mut self.cap, cap);
+        let capped = std::mem::take(&mut self.capped);
+        let (staying, leaving): (Vec<_>, Vec<_>) =
+            capped.into_iter().partition(|&task| self.exceeds(task));
+        leaving.iter().for_each(|&task| self.shift(task, moves.as_deref_mut()));
+        let mut entering = self.queued();
+        entering.retain(|task| self.exceeds(*task) && !staying.contains(task));
+        if self.fresh {
+            entering.sort_by_key(|&task| self.tasks[task].arrival);
+        }
+        entering.iter().for_each(|&task| self.shift(task, moves.as_deref_mut()));
+        if let Some(old) = old {
+            staying.iter().for_each(|&task| self.recap(task, &old, moves.as_deref_mut()));
+        }
+        self.capped = [staying, entering].concat();
+    }
+
+    fn shift(&mut self, task: usize, moves: Option<&mut Moves>) {
+        match moves {
+            Some(moves) => self.shift_behind(task, moves),
+            None => {
+                self.leave_ring(task);
+                (self.tasks[task].pending, self.tasks[task].moved) = (false, false);
+                self.enter_ring(task, false);
+            }
+        }
+    }
+
+    /// The task stays as far behind all as it was.
+    fn shift_behind(&mut self, task: usize, moves: &mut Moves) {
+        let from = self.groups.iter().find(|g| g.ring.contains(&task)).unwrap().order;
+        let lag = self.lag_before(task, from, moves);
         self.leave_ring(task);
         self.tasks[task].pending = false;
-        self.tasks[task].moved = false;
-        self.enter_ring(task, false);
+        if self.groups.iter().any(|g| g.order == from && g.ring.is_empty()) {
+            self.left.push(from);
+            moves.times.remove(&from);
+            moves.received.remove(&from);
+        }
+        let (order, allotment) = (order_of(&self.effective(task)), self.allotment(task));
+        let since = moves.now(order) - times(lag, &(Number::one() / &allotment));
+        let behind = moves.time_of(order) - since;
+        *moves.received.entry(order).or_default() -= times(behind, &allotment);
+        let is_alone = !self.groups.iter().any(|g| g.order == order && !g.ring.is_empty());
+        self.enter_ring(task, behind >= PARTS);
+        let has_turn = is_alone && lag >= 0;
+        self.tasks[task].count_turns(since + if has_turn { PARTS } else { 0 });
+        if !has_turn {
+            self.tasks[task].deficit = Number::zero();
+        }
+    }
+
+    /// What the task was short of in the group of `order` before the cap changed.
+    fn lag_before(&mut self, task: usize, order: u32, moves: &mut Moves) -> i64 {
+        let Task { moved, since, pending, ref deficit, weight, .. } = self.tasks[task];
+        if pending {
+            return 0;
+        }
+        let own = moves.time_of(order);
+        let capped = moves.cap.iter().map(|(cap, _)| cap.clone());
+        let effective = capped.chain([number(weight)]).min().unwrap();
+        let capped_before = effective < number(weight);
+        let (since, kept) = (if moved { since } else { own }, parts(deficit));
+        let due = |time: i64| times(time - since, &(&effective / number(1u128 << order))) + kept;
+        *moves.received.entry(order).or_default() += due(own);
+        let short = due(moves.now(order));
+        let most = MOST_LAG * PARTS;
+        if capped_before && self.exceeds(task) {
+            let granted = i64::from(self.tasks[task].frontlog) * PARTS;
+            (short + granted).clamp(-most, most) - granted
+        } else {
+            self.drop_granted(task, short).clamp(-most, most)
+        }
     }
 
     /// The library counts a capped task's deficit in quanta/(2^σ·Q) and rounds down when Q changes.
-    fn recap(&mut self, task: usize, (old, old_cpus): &(Number, usize)) {
+    fn recap(&mut self, task: usize, (old, old_cpus): &(Number, usize), moves: Option<&mut Moves>) {
         let (cap, cpus) = self.cap.clone().unwrap();
-        if order_of(old) != order_of(&cap) {
-            self.shift(task);
+        if moves.is_some() || order_of(old) != order_of(&cap) {
+            self.shift(task, moves);
             return;
         }
         let unit = |cpus: usize| number((cpus as u128) << order_of(&cap));
@@ -682,6 +797,18 @@ impl Twin {
             self.tasks[task].home = cpu;
         }
         self.tasks[task].frontlog += quanta;
+    }
+
+    /// Who is ahead but for what it was granted is granted as much less. What the task is short of then,
+    /// beside what it was granted, in parts of a quantum.
+    fn drop_granted(&mut self, task: usize, short: i64) -> i64 {
+        let granted = i64::from(self.tasks[task].frontlog);
+        let kept = (granted + short.div_euclid(PARTS)).clamp(0, granted);
+        self.tasks[task].frontlog = u32::try_from(kept).unwrap();
+        if kept == 0 {
+            self.frontlogs.iter_mut().for_each(|cpu| cpu.retain(|&other| other != task));
+        }
+        short + (granted - kept) * PARTS
     }
 
     fn grant_arrival(&mut self, task: usize) {
@@ -802,13 +929,13 @@ impl Policy for Twin {
             self.tasks[index].weight = weight.get();
             return;
         }
-        self.reweighs = true;
+        (self.reweighs, self.keeps_parts) = (true, true);
         if self.stays_in_its_group(index, weight.get()) {
             self.reweigh_in_place(index, weight.get());
         } else {
             self.move_to_group(index, weight.get());
         }
-        self.reweighs = false;
+        (self.reweighs, self.keeps_parts) = (false, false);
     }
 
     fn wake(&mut self, task: TaskId, _now_ns: Nanos) {
@@ -822,6 +949,10 @@ impl Policy for Twin {
         self.release(task.index());
         if self.tasks[task.index()].pending {
             self.leave(task.index());
+        }
+        let lost = &self.tasks[task.index()].deficit - Number::one();
+        if self.tasks[task.index()].moved && lost > Number::zero() {
+            self.receive(order_of(&self.effective(task.index())), parts(&lost));
         }
         let task = &mut self.tasks[task.index()];
         task.blocked = true;

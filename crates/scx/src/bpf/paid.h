@@ -22,8 +22,10 @@
  * has a mask is asleep there: what his cpus cannot give nobody owes him. And who is behind the ideal has been
  * paid enough only with so much more, who is ahead with less. Where turns are kept, who has left the queue
  * loses what would have been his: so what is enough is some turns, but where many wait for such turns, and
- * for who is restless; and more than twice as much for who may run anywhere. Nobody is paid for a run between
- * turns, which no policy is charged for: the cpu declines it.
+ * for who is restless; more than twice as much for who may run anywhere, and twice that for whom the policy
+ * has counted turns that he would lose. All by weight: where most cpus run nothing but such turns, as a task
+ * that yields may have it that its cpu is due, who has more to come runs more. Nobody is paid for a run
+ * between turns, which no policy is charged for: the cpu declines it.
  *
  * Seats. Policies keep a task for the cpu that ran it until that asks again, and a cpu that runs paid
  * turns does not ask. So what the policy takes for a cpu is a seat: when a cpu picks a task that it must
@@ -65,6 +67,8 @@
 /* … or this many, and so many of one that may run anywhere, where who stands aside loses turns, … */
 #define PAID_QUANTA_KEPT 20
 #define PAID_QUANTA_FREE_KEPT 45
+/* … and twice as many for one for which the policy has counted turns, which it would lose, … */
+#define PAID_QUANTA_GRANTED 90
 /* … but no less than this; or this, where who stands aside loses such turns, and few wait. */
 #define PAID_QUANTA_LEAST 1
 #define PAID_QUANTA_LEAST_KEPT 3
@@ -72,8 +76,6 @@
 /* More changes than so many make a task restless, of which each counts for so long. */
 #define RESTLESS_CHANGES 4
 #define RESTLESS_QUANTA 512
-/* So much for a free task for which the policy has counted turns: it would lose them. */
-#define PAID_GRANTED_QUANTA 64
 /* So much for a calm one whose turn goes on for what others left (spare.h). */
 #define PAID_GOES_ON_QUANTA 16
 /* For whom that is too much, turns are due no further apart than this. */
@@ -333,10 +335,10 @@ global_fn u32 is_paid_enough(u32 id)
 	/* Who leaves loses the rest of that. */
 	if (turns_goes_on(id) && !is_restless(slot) && slot->paid_ns < PAID_GOES_ON_QUANTA * quantum)
 		return false;
-	/* Who leaves loses those. */
-	if (POLICY_GRANTED(id) && !slot->bound.mask && slot->paid_ns < PAID_GRANTED_QUANTA * quantum)
-		return false;
 	u64 quanta = slot->bound.mask || corrects_turns() ? paid_quanta() : PAID_QUANTA_FREE_KEPT;
+	/* Who leaves loses those. */
+	if (POLICY_GRANTED(id) && !slot->bound.mask)
+		quanta = PAID_QUANTA_GRANTED;
 	/* Of 1.6 turns: one, or two, on average so many; rounded, it would be two each time. */
 	s64 enough_ns = due_within(slot, quanta * quantum) - shared->now_ns % quantum;
 

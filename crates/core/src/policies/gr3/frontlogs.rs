@@ -21,6 +21,10 @@ pub(super) struct Frontlog {
 
 impl Frontlog {
     pub(super) const NONE: Frontlog = Frontlog { quanta: 0, home: NIL };
+
+    pub(super) fn quanta(self) -> u32 {
+        self.quanta
+    }
 }
 
 /// The frontlogs of all cpus.
@@ -88,13 +92,17 @@ impl Frontlogs {
         Some(task)
     }
 
-    /// Drops the frontlog of `task`, if it has any.
-    pub(super) fn discard(&mut self, tasks: &mut [Shared], task: TaskId) {
+    /// Drops the frontlog of `task`, if it has any, but for so many `quanta`.
+    pub(super) fn keep(&mut self, tasks: &mut [Shared], task: TaskId, quanta: u32) {
         let log = &mut tasks[task.index()].frontlog;
-        if log.quanta > 0 {
-            self.cpus[log.home as usize].1 -= u64::from(log.quanta);
-            self.total -= u64::from(log.quanta);
-            self.retire(tasks, task);
+        let dropped = log.quanta.saturating_sub(quanta);
+        if dropped > 0 {
+            log.quanta -= dropped;
+            self.cpus[log.home as usize].1 -= u64::from(dropped);
+            self.total -= u64::from(dropped);
+            if log.quanta == 0 {
+                self.retire(tasks, task);
+            }
         }
     }
 

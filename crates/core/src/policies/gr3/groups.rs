@@ -135,6 +135,11 @@ impl Group {
         self.take_care();
     }
 
+    /// The group, which is empty, is as good as new.
+    pub(super) fn forget(&mut self) {
+        (self.weight, self.work, self.part) = (0, 1, 0);
+    }
+
     /// Sets the work in proportion to the weight: to its own and the old weight, or to those of all groups
     /// if it is new. Weights now are in units of 1 / `unit`, those before in units of 1 / `old_unit`.
     fn rescale(
@@ -247,6 +252,8 @@ pub(super) struct Groups {
     changed: bool,
     /// A weight changes: no task comes or goes.
     pub(super) reweighs: bool,
+    /// Work is rescaled to parts of a quantum: the turns of those who come or go are counted.
+    pub(super) keeps_parts: bool,
     /// [`Groups::make_room`] was called.
     has_room: bool,
     /// Groups may be further behind or ahead than choices make them: the one that is furthest behind is next.
@@ -268,6 +275,12 @@ pub(super) struct Work {
 }
 
 impl Work {
+    /// Without so many quanta that are still to be run.
+    #[must_use]
+    pub(super) fn without(self, quanta: u64) -> Work {
+        Work { quanta: self.quanta.saturating_sub(quanta), ..self }
+    }
+
     /// The time at which so much is due, where a round takes as long as tasks that weigh `one` receive a
     /// quantum.
     pub(super) fn time(self, one: u64) -> Time {
@@ -362,6 +375,7 @@ impl Groups {
             fresh: true,
             changed: false,
             reweighs: false,
+            keeps_parts: false,
             has_room: false,
             uneven: false,
             total: Work::default(),
@@ -468,12 +482,25 @@ impl Groups {
         }
     }
 
+    /// What the group of `order` received, or `total` if there is none or it is new.
+    pub(super) fn done_or(&self, order: u32, total: Work) -> Work {
+        let group = &self.list[usize::from(self.place[order as usize])];
+        if group.weight == 0 { total } else { group.done(group.weight) }
+    }
+
+    /// The current task of the group of `order`, if any is in it.
+    pub(super) fn current_of(&self, order: u32) -> Option<NodeId> {
+        let group = &self.list[usize::from(self.place[order as usize])];
+        (!group.is_empty()).then_some(group.cursor.current)
+    }
+
     /// As [`Group::receive`], for the group of `order`.
     pub(super) fn receive(&mut self, order: u32, parts: i64) {
         let place = usize::from(self.place[order as usize]);
         self.list[place].receive(parts);
         self.reslack(place);
-        self.uneven = true;
+        (self.uneven, self.changed) = (true, true);
+        self.before |= NEEDS_CARE;
     }
 
     /// Whether changes of weight leave W/Φ of all groups as it is, and thus tell the time.
@@ -546,32 +573,34 @@ impl Groups {
         self.resume(current, weight < old_weight);
     }
 
-    /// The cap has changed from `old_cap`, and tasks have moved. Takes the groups whose share
-    /// changed out of the list and puts those that hold tasks back, in decreasing order σ.
-    pub(super) fn update_all(&mut self, old_cap: (u64, u32), cap: (u64, u32)) {
+    /// The cap has changed from `old_cap`, and tasks have moved; all groups had received `total`. Takes
+    /// the groups whose share changed out of the list and puts those that hold tasks back, in decreasing
+    /// order σ. What is no whole quantum is kept: caps change as often as tasks sleep.
+    pub(super) fn update_all(&mut self, old_cap: (u64, u32), cap: (u64, u32), total: Work) {
         let current = self.current_order();
         let mut out = [None; ORDERS];
         let (old_unit, unit) = (u64::from(old_cap.1), u64::from(cap.1));
-        let total = self.total();
         for group in &mut self.list[1..=self.len] {
             let old_weight = group.weight;
             group.weigh(cap);
             // Weights are in other units under the new cap, in which the old one may be no whole
             // number: rounding it would make the group lose or gain a part of all its work.
             let (old, new) = (u128::from(old_weight), u128::from(group.weight));
-            if old * u128::from(unit) != new * u128::from(old_unit) {
+            if new == 0 || old * u128::from(unit) != new * u128::from(old_unit) {
                 out[usize::from(group.order)] = Some((*group, old_weight));
             }
         }
         self.retain(|group| out[usize::from(group.order)].is_none());
         self.reslack_all();
         let rescales = self.rules.rescale == Rescale::Own && !self.fresh;
+        let kept = core::mem::replace(&mut self.keeps_parts, true);
         for &(mut group, old_weight) in out.iter().rev().flatten().filter(|(g, _)| g.weight > 0) {
             if rescales {
-                group.rescale(old_weight, total, (old_unit, unit), self.reweighs);
+                group.rescale(old_weight, total, (old_unit, unit), true);
             }
             self.put_back(group, group.weight);
         }
+        self.keeps_parts = kept;
         self.resume(current, false);
     }
 
@@ -668,7 +697,7 @@ impl Groups {
     /// As [`Group::rescale`], in the same units as before.
     #[inline(always)]
     fn work_by_own(&mut self, place: usize, old_weight: u64) {
-        let (total, reweighs) = (self.total, self.reweighs);
+        let (total, keeps_parts) = (self.total, self.keeps_parts);
         let group = &mut self.list[place];
         let old = if old_weight == 0 { total } else { group.done(old_weight) };
         if old.weight == 0 {
@@ -677,7 +706,7 @@ impl Groups {
         let (quanta, rest) = scaled(old.quanta, group.weight, old.weight);
         let rest = scaled(rest, 1 << 16, old.weight).0;
         let parts = scaled(u64::from(old.part), group.weight, old.weight).0 + rest;
-        group.set_work(quanta, rounded(parts, group.weight < old_weight, reweighs));
+        group.set_work(quanta, rounded(parts, group.weight < old_weight, keeps_parts));
     }
 
     /// Lowers every group's work (but that of the group at `except`, which is about to be set) by

@@ -108,6 +108,8 @@ struct policy_state {
 	bool steady;
 	/* A weight changes: no task comes or goes. */
 	bool reweighs;
+	/* Work is rescaled to parts of a quantum: the turns of those who come or go are counted. */
+	bool keeps_parts;
 	/* make_room() was called. */
 	bool has_room;
 	/* Groups may be further behind or ahead than choices make them: the one furthest behind is next. */
@@ -115,11 +117,19 @@ struct policy_state {
 	/* The first task in this choice that was ahead and let its turn pass. */
 	u32 passed;
 	/* What the task that moves is short of, in 1/2^16 of a quantum: of what it is due of all, and of what
-	 * its group received; and the sums before. */
+	 * its group received; and the sums before, of what was served. */
 	s64 lag_of_all, lag_of_group;
 	u64 was_work, was_part, was_weight;
 	/* Sums before the change at hand. */
 	u64 total_work, total_part, total_weight, unit, old_unit;
+	/* Of the work, what was run: without what tasks were granted. */
+	u64 served_work;
+	/* Frontlogs of all tasks. */
+	u64 granted;
+	/* The cap before it changed is old_feasible / old_unit; what groups received more, in 1/2^16 of a
+	 * quantum, for tasks that were behind and left them, or less for those that joined them. */
+	u64 old_feasible;
+	s64 received[ORDERS];
 	u32 cpus;
 	/* Queued tasks that are not blocked, pending ones included; those of them that a cpu holds
 	 * (several cpus only). */
@@ -264,6 +274,7 @@ policy_fn u32 sum_groups(u64 unit, u64 old_unit)
 	}
 	STATE->total_work += STATE->total_part >> 16;
 	STATE->total_part &= 0xffff;
+	STATE->served_work = STATE->total_work > STATE->granted ? STATE->total_work - STATE->granted : 0;
 	return 0;
 }
 
@@ -284,7 +295,7 @@ static __always_inline void rescale(u32 place, u64 old)
 		scaled = proportion(work, weight, base);
 		/* A remainder is below 2^64, so the lower halves of the products tell it. */
 		part = proportion(part, weight, base) + proportion(work * weight - scaled * base, 1 << 16, base);
-		if (!STATE->reweighs)
+		if (!STATE->keeps_parts)
 			part = (part + (weight < old * STATE->unit ? 0xffff : 0)) & ~0xffffULL;
 		group->work = scaled + (part >> 16) + 1;
 		group->part = part & 0xffff;
@@ -386,14 +397,14 @@ static __always_inline void delete_group(u32 order)
 }
 
 /*
- * The cap has changed, and tasks have moved. Takes the groups whose share changed out of the list
- * and puts those that hold tasks back, in decreasing order.
+ * The cap has changed, and tasks have moved; the sums are of before. Takes the groups whose share changed
+ * out of the list and puts those that hold tasks back, in decreasing order. What is no whole quantum is kept:
+ * caps change as often as tasks sleep.
  */
-static __always_inline void update_all_groups(u64 old_cpus)
+static __always_inline void update_all_groups(void)
 {
-	u32 i, order, kept = unknown_zero(old_cpus);
+	u32 i, order, kept = unknown_zero(STATE->unit);
 
-	sum_groups(STATE->cap_cpus, old_cpus);
 	bpf_for(i, 1, STATE->len + 1) {
 		struct group __arena *group = group_at(i);
 		u64 old_weight = group->weight;
@@ -401,7 +412,8 @@ static __always_inline void update_all_groups(u64 old_cpus)
 		order = STATE->list[i & 63] & 31;
 		weigh(group);
 		STATE->place[order] = 0;
-		STATE->out[order] = old_weight * STATE->cap_cpus != group->weight * old_cpus;
+		STATE->out[order] = !group->weight ||
+				    old_weight * STATE->unit != group->weight * STATE->old_unit;
 		STATE->old_weight[order] = old_weight;
 		if (!STATE->out[order]) {
 			kept++;
@@ -412,12 +424,14 @@ static __always_inline void update_all_groups(u64 old_cpus)
 	STATE->list[(kept + 1) & 63] = OUTSIDE;
 	renumber(1);
 	relead(1, kept);
+	STATE->keeps_parts = true;
 	bpf_for(i, 0, ORDERS) {
 		order = ORDERS - 1 - i;
 		if (STATE->out[order] && STATE->groups[order].weight)
 			put_back(order, STATE->old_weight[order]);
 		STATE->out[order] = false;
 	}
+	STATE->keeps_parts = STATE->reweighs;
 	STATE->unit = STATE->old_unit = 1;
 	resume();
 }
@@ -449,24 +463,32 @@ static __always_inline void advance(void)
 
 /* --- who is behind --------------------------------------------------------------------------- */
 
-/* The time at which so much is due to so much weight, in rounds of a group of an order, modulo 2^48. */
-static __always_inline u64 time_at(u64 work, u64 part, u64 weight, u32 order)
+/*
+ * The time at which so much is due to so much weight, modulo 2^48, in rounds in which what weighs `one`
+ * receives a quantum.
+ */
+static __always_inline u64 time_at(u64 work, u64 part, u64 weight, u64 one)
 {
-	u64 one = STATE->cap_cpus << (order & 31);
-
 	return work / weight * (one << 16) + proportion((work % weight << 16) + part, one, weight);
 }
 
-policy_fn u64 total_time(u32 order)
+/* What weighs so much receives a quantum in a round of a group of an order. */
+static __always_inline u64 weight_of_quantum(u32 order)
 {
-	return time_at(STATE->total_work, STATE->total_part, STATE->total_weight, order);
+	return STATE->cap_cpus << (order & 31);
+}
+
+/* The time of all, by what they have run. */
+policy_fn u64 time_of_all(u32 order)
+{
+	return time_at(STATE->served_work, STATE->total_part, STATE->total_weight, weight_of_quantum(order));
 }
 
 policy_fn u64 time_of(u32 order)
 {
 	struct group __arena *group = &STATE->groups[order & 63];
 
-	return time_at(group->work - 1, group->part, group->weight, order);
+	return time_at(group->work - 1, group->part, group->weight, weight_of_quantum(order));
 }
 
 /*
@@ -496,13 +518,18 @@ static __always_inline bool is_far_ahead(u32 id)
 }
 
 /* number * by / of, towards 0 */
-policy_fn s64 times(s64 number, u64 by, u64 of)
+static __always_inline s64 signed_proportion(s64 number, u64 by, u64 of)
 {
 	u64 size = proportion(magnitude(number), by, of), sign = number >> 63;
 
 	if (size > 1ULL << 62)
 		size = 1ULL << 62;
 	return (size ^ sign) - sign;
+}
+
+policy_fn s64 times(s64 number, u64 by, u64 of)
+{
+	return signed_proportion(number, by, of);
 }
 
 /*
@@ -542,6 +569,7 @@ policy_fn u32 receive(u32 order, s64 more)
 	group->work = work < 1 ? 1 : work;
 	group->part = work < 1 ? 0 : parts & 0xffff;
 	relead(place - 1, place);
+	resume();
 	STATE->uneven = true;
 	return 0;
 }
@@ -664,6 +692,7 @@ static __always_inline void grant(u32 id, u32 cpu, u32 quanta)
 		}
 	}
 	task->frontlog += quanta;
+	STATE->granted += quanta;
 	STATE->counts.frontlogs += quanta;
 }
 
@@ -679,13 +708,33 @@ static __always_inline void retire(struct policy_task __arena *task, u32 id)
 	task->frontlog = 0;
 }
 
-static __always_inline void discard(u32 id)
+/* Drops the frontlog of a task but for so many quanta of it. */
+static __always_inline void keep_granted(u32 id, u32 quanta)
 {
 	struct policy_task __arena *task = TASK(id);
 
-	if (!task->frontlog)
+	if (task->frontlog <= quanta)
 		return;
-	retire(task, id);
+	STATE->granted -= task->frontlog - quanta;
+	task->frontlog = quanta;
+	if (!quanta)
+		retire(task, id);
+}
+
+/*
+ * A task is short of so much beside its frontlog, in 1/2^16 of a quantum; or is ahead without that, and drops
+ * as much of it, by whole quanta. What it is short of then.
+ */
+policy_fn s64 drop_granted(u32 id, s64 lag)
+{
+	s64 granted = TASK(id)->frontlog, kept = granted + (lag >> 16);
+
+	if (kept >= granted)
+		return lag;
+	if (kept < 0)
+		kept = 0;
+	keep_granted(id, kept);
+	return lag + ((granted - kept) << 16);
 }
 
 /* The task that a cpu runs for its frontlog, if one could run now; a quantum less is left of it. */
@@ -710,6 +759,7 @@ found:
 	task = TASK(id);
 	home->log_head = task->log_next;
 	task->frontlog--;
+	STATE->granted--;
 	if (!task->frontlog)
 		retire(task, id);
 	return id;
@@ -823,13 +873,10 @@ set:
 	return changed;
 }
 
-/* Moves a task from the group of this order to that of its effective weight, as an arrival. */
-policy_fn u32 shift(u32 id, u32 order)
+/* Puts a task into the ring of its group, which counts from the update of all groups on if it is new. */
+static __always_inline void join_ring(u32 id, u32 at)
 {
-	TASK(id)->moved = false;
-	leave_ring(id, order);
-	if (enter_ring(id, NIL)) {
-		/* It counts from the update of all groups on. */
+	if (enter_ring(id, at)) {
 		u32 new = group_of(TASK(id));
 
 		STATE->len++;
@@ -837,6 +884,148 @@ policy_fn u32 shift(u32 id, u32 order)
 		STATE->list[(STATE->len + 1) & 63] = OUTSIDE;
 		STATE->place[new & 31] = STATE->len;
 	}
+}
+
+/* Where a task comes in a group. */
+struct ring_place {
+	/* Before this one; before the current task if it is NIL. */
+	u32 at;
+	bool has_turn;
+	u64 since;
+	/* What the group has received more with it, in 1/2^16 of a quantum. */
+	s64 received;
+};
+
+/*
+ * Where a task, which is in no ring and short of so much by `now`, comes in its group, whose time is `own`.
+ * Its turn is the next one if it has waited for a round, or else the last one; who is alone has its allotment
+ * at once, unless it is ahead.
+ */
+static __always_inline struct ring_place place_behind(u32 id, s64 lag, u64 now, u64 own)
+{
+	struct policy_task __arena *task = TASK(id);
+	u32 order = group_of(task) & 31;
+	struct group __arena *group = &STATE->groups[order];
+	bool alone = !group->plain && !group->capped;
+	u64 one = one_quantum(task, order);
+	struct ring_place place = { .at = NIL, .has_turn = alone && lag >= 0 };
+	s64 behind;
+
+	place.since = now - signed_proportion(lag, one, allotment(task));
+	behind = own - place.since;
+	place.received = -signed_proportion(behind, allotment(task), one);
+	if (!alone && behind >= ROUND)
+		place.at = TASK(group->current)->next;
+	if (place.has_turn)
+		place.since += ROUND;
+	return place;
+}
+
+/* A task has come to its place in a ring, and its turns are counted. */
+static __always_inline void take_place(u32 id, struct ring_place *place)
+{
+	count_turns(TASK(id), place->since);
+	if (!place->has_turn)
+		TASK(id)->deficit = 0;
+}
+
+/* While the cap changes: the time of all. (Called, as what follows, it would be too deep in the stack.) */
+static __always_inline u64 all_before(u64 work, u32 order)
+{
+	return time_at(work, STATE->total_part, STATE->total_weight, STATE->old_unit << (order & 31));
+}
+
+/* The same of the group of an order, or of all if it is new. */
+static __always_inline u64 group_before(u32 order)
+{
+	struct group __arena *group = &STATE->groups[order & 31];
+
+	if (!STATE->place[order & 31] || !group->weight)
+		return all_before(STATE->total_work, order);
+	return time_at(group->work - 1, group->part, group->weight,
+		       STATE->old_unit << (order & 31));
+}
+
+/*
+ * While the cap changes, a task is short of so much beside its frontlog. What of that it keeps: who stays
+ * capped keeps its frontlog, too, of which it would else be granted as much again, choice by choice.
+ */
+static __always_inline s64 lag_beside_granted(u32 id, s64 lag)
+{
+	struct policy_task __arena *task = TASK(id);
+	s64 most = MOST_LAG << 16, granted = 0;
+
+	if (task->capped && above_cap(task->weight)) {
+		granted = (s64)task->frontlog << 16;
+		lag += granted;
+	} else {
+		lag = drop_granted(id, lag);
+	}
+	lag = lag > most ? most : lag;
+	return (lag < -most ? -most : lag) - granted;
+}
+
+/*
+ * What a task of the group of an order was short of before the cap changed. The others of the group have had
+ * what it was short of there.
+ */
+static __always_inline s64 lag_before(u32 id, u32 order)
+{
+	struct policy_task __arena *task = TASK(id);
+	u64 one = (task->capped ? STATE->old_unit : 1) << (order & 31);
+	u64 allotted = task->capped ? STATE->old_feasible : task->weight;
+	u64 own = group_before(order), since = task->moved ? task->since : own;
+	s64 kept = proportion(task->deficit, 1 << 16, one);
+
+	if (task->pending)
+		return 0;
+	STATE->received[order & 31] += signed_proportion(own - since, allotted, one) + kept;
+	return lag_beside_granted(id, signed_proportion(all_before(STATE->served_work, order) - since,
+							allotted, one) + kept);
+}
+
+/* A group that all tasks have left: who comes to it comes to a new one. */
+static __always_inline void forget_group(u32 order)
+{
+	struct group __arena *group = &STATE->groups[order & 31];
+
+	group->weight = group->part = 0;
+	group->work = 1;
+	STATE->received[order & 31] = 0;
+}
+
+/* A task, which is in no ring and short of so much, enters that of its effective weight. */
+static __always_inline void enter_short_of(u32 id, s64 lag)
+{
+	struct ring_place place;
+	u32 order;
+
+	TASK(id)->capped = above_cap(TASK(id)->weight);
+	order = group_of(TASK(id)) & 31;
+	place = place_behind(id, lag, all_before(STATE->served_work, order), group_before(order));
+	STATE->received[order] += place.received;
+	join_ring(id, place.at);
+	take_place(id, &place);
+}
+
+/*
+ * Moves a task from the group of this order to that of its effective weight, as far behind all as it was; as
+ * an arrival where nothing was chosen before.
+ */
+policy_fn u32 shift(u32 id, u32 order)
+{
+	s64 lag;
+
+	if (STATE->fresh) {
+		TASK(id)->moved = false;
+		leave_ring(id, order);
+		join_ring(id, NIL);
+		return 0;
+	}
+	lag = lag_before(id, order);
+	if (!leave_ring(id, order))
+		forget_group(order);
+	enter_short_of(id, lag);
 	return 0;
 }
 
@@ -906,7 +1095,7 @@ policy_fn u32 sort_capped(u32 from, u32 by_arrival)
 }
 
 /* Moves the tasks that the new cap no longer concerns to the groups of their own weights. */
-policy_fn u32 uncap(u32 old_order)
+static __always_inline u32 uncap(u32 old_order)
 {
 	u32 staying = unknown_zero(old_order), i;
 
@@ -925,9 +1114,9 @@ policy_fn u32 uncap(u32 old_order)
 }
 
 /* The tasks that stay capped count as the new cap. */
-policy_fn u32 recap(u32 staying, u32 old_order, u64 old_cpus)
+static __always_inline void recap(u32 staying, u32 old_order, u64 old_cpus)
 {
-	bool moves = old_order != STATE->cap_order;
+	bool moves = !STATE->fresh || old_order != STATE->cap_order;
 	u32 i;
 
 	bpf_for(i, 0, staying) {
@@ -939,7 +1128,6 @@ policy_fn u32 recap(u32 staying, u32 old_order, u64 old_cpus)
 		else
 			task->deficit = proportion(task->deficit, STATE->cap_cpus, old_cpus);
 	}
-	return 0;
 }
 
 /* The first task of a ring, from `from` on, that arrived after a task; `first` if none did. */
@@ -971,12 +1159,7 @@ policy_fn u32 merge(u32 staying)
 			first = group->current;
 			at = later_arrival(id, first, last);
 		}
-		if (enter_ring(id, at)) {
-			STATE->len++;
-			STATE->list[STATE->len & 63] = order;
-			STATE->list[(STATE->len + 1) & 63] = OUTSIDE;
-			STATE->place[order & 31] = STATE->len;
-		}
+		join_ring(id, at);
 		if (at != NIL && at == first && TASK(at)->arrival > TASK(id)->arrival) {
 			TASK(at)->deficit = 0;
 			start_ring(order, id);
@@ -994,6 +1177,10 @@ policy_fn u32 readjust(void)
 	if (!find_cap())
 		return 0;
 	STATE->counts.readjustments++;
+	STATE->old_feasible = old_feasible;
+	if (!STATE->fresh)
+		make_room();
+	sum_groups(STATE->cap_cpus, old_cpus);
 	staying = uncap(old_order);
 	find_exceeding();
 	sort_capped(staying, STATE->fresh);
@@ -1008,7 +1195,14 @@ policy_fn u32 readjust(void)
 	}
 	if (old_feasible != CAP_NONE)
 		recap(staying, old_order, old_cpus);
-	update_all_groups(old_cpus);
+	update_all_groups();
+	bpf_for(i, 0, ORDERS) {
+		s64 more = STATE->received[i];
+
+		STATE->received[i] = 0;
+		if (more && STATE->place[i])
+			receive(i, more);
+	}
 	return 0;
 }
 
@@ -1072,6 +1266,41 @@ static __always_inline void finish_arrival(u32 id)
 	}
 }
 
+/* A task enters its group as far behind as it was. */
+static __always_inline void enter_behind(u32 id)
+{
+	u32 order = group_of(TASK(id)) & 31;
+	struct ring_place place;
+	u64 now, own;
+
+	now = time_at(STATE->was_work, STATE->was_part, STATE->was_weight, weight_of_quantum(order));
+	if (STATE->place[order]) {
+		own = time_of(order);
+	} else {
+		sum_groups(1, 1);
+		own = time_at(STATE->total_work, STATE->total_part, STATE->total_weight,
+			      weight_of_quantum(order));
+	}
+	place = place_behind(id, STATE->lag_of_all, now, own);
+	enter(id, place.at);
+	receive(order, place.received);
+	take_place(id, &place);
+}
+
+/* A task that arrives enters its group at once, neither behind nor ahead. */
+static __always_inline void enter_level(u32 id)
+{
+	make_room();
+	sum_groups(1, 1);
+	STATE->was_work = STATE->served_work;
+	STATE->was_part = STATE->total_part;
+	STATE->was_weight = STATE->total_weight;
+	STATE->lag_of_all = 0;
+	STATE->keeps_parts = true;
+	enter_behind(id);
+	STATE->keeps_parts = false;
+}
+
 /* A task is queued. Its group counts it from its turn on. */
 static __always_inline void arrive(u32 id)
 {
@@ -1079,7 +1308,9 @@ static __always_inline void arrive(u32 id)
 	u32 class = ilog2(task->weight) & 31;
 
 	count_arrival(id);
-	if (STATE->fresh || STATE->cap_feasible != CAP_NONE || !STATE->place[class]) {
+	if (STATE->cap_feasible != CAP_NONE && !STATE->fresh) {
+		enter_level(id);
+	} else if (STATE->fresh || !STATE->place[class]) {
 		enter(id, NIL);
 	} else {
 		task->queued = true;
@@ -1162,19 +1393,21 @@ policy_fn u32 leave(u32 id)
 	s64 lag = has_lag ? lag_at(id, time_of(order)) : 0;
 
 	if (!comes_back(task))
-		discard(id);
+		keep_granted(id, 0);
 	uncount_weight(task->weight);
 	if (task->capped)
 		uncount_capped(id);
 	if (!STATE->reweighs || STATE->fresh)
 		pass_turn(id, order);
 	left = leave_ring(id, order);
+	STATE->keeps_parts |= has_lag;
 	if (counted && left)
 		update_group(order);
 	else if (counted)
 		delete_group(order);
 	if (has_lag && left)
 		receive(order, lag);
+	STATE->keeps_parts = STATE->reweighs;
 	if (!STATE->count) {
 		set_cap(CAP_NONE, 1);
 		STATE->arrivals = 0;
@@ -1468,17 +1701,20 @@ policy_fn s64 keep_lag(u32 id, u32 weight)
 	struct policy_task __arena *task = TASK(id);
 	u32 order = group_of(task);
 	u64 now, own;
-	s64 behind;
+	s64 behind, lag, dropped;
 
 	make_room();
 	sum_groups(1, 1);
-	now = total_time(order);
+	now = time_of_all(order);
 	own = time_of(order);
 	if (!task->moved)
 		count_turns(task, own);
-	task->since = now - times(now - task->since, task->weight, weight);
+	behind = now - task->since;
+	lag = times(behind, task->weight, 1ULL << order);
+	dropped = drop_granted(id, lag) - lag;
+	task->since = now - times(behind, task->weight, weight) - times(dropped, 1ULL << order, weight);
 	behind = now - own;
-	return times(behind, weight, 1ULL << order) - times(behind, task->weight, 1ULL << order);
+	return times(behind, weight, 1ULL << order) - times(behind, task->weight, 1ULL << order) - dropped;
 }
 
 /* The weight of a task that is queued changes within its group. */
@@ -1512,49 +1748,23 @@ policy_fn u32 measure_lag(u32 id)
 
 	make_room();
 	sum_groups(1, 1);
-	STATE->was_work = STATE->total_work;
+	STATE->was_work = STATE->served_work;
 	STATE->was_part = STATE->total_part;
 	STATE->was_weight = STATE->total_weight;
 	STATE->lag_of_all = STATE->lag_of_group = 0;
 	if (task->pending)
 		return 0;
-	lag = lag_at(id, total_time(order));
+	lag = drop_granted(id, lag_at(id, time_of_all(order)));
 	lag = lag > most ? most : lag;
 	STATE->lag_of_all = lag < -most ? -most : lag;
 	STATE->lag_of_group = lag_at(id, time_of(order));
 	return 0;
 }
 
-/* A task enters its group as far behind as it was. If it has waited for a round its turn is next. */
-policy_fn u32 enter_behind(u32 id)
+/* The same where a weight changes: once in the program. */
+policy_fn u32 come_back(u32 id)
 {
-	struct policy_task __arena *task = TASK(id);
-	u32 order = group_of(task), at = NIL;
-	u64 one = one_quantum(task, order), since, own;
-	bool alone = !STATE->place[order & 31];
-
-	STATE->total_work = STATE->was_work;
-	STATE->total_part = STATE->was_part;
-	STATE->total_weight = STATE->was_weight;
-	since = total_time(order) - times(STATE->lag_of_all, one, allotment(task));
-	if (alone) {
-		sum_groups(1, 1);
-		own = total_time(order);
-	} else {
-		own = time_of(order);
-		if ((s64)(own - since) >= ROUND)
-			at = TASK(STATE->groups[order & 63].current)->next;
-	}
-	task->since = since;
-	enter(id, at);
-	receive(order, -times(own - since, allotment(task), one));
-	task->moved = true;
-	task->ran_twice = false;
-	/* Who is alone has its allotment at once, unless it is ahead. */
-	if (alone && STATE->lag_of_all >= 0)
-		task->since += ROUND;
-	else
-		task->deficit = 0;
+	enter_behind(id);
 	return 0;
 }
 
@@ -1598,7 +1808,7 @@ static __always_inline void move(u32 id, u32 weight)
 		receive(order, STATE->lag_of_group);
 	count_arrival(id);
 	if (keeps_lag && !STATE->fresh)
-		enter_behind(id);
+		come_back(id);
 	else
 		enter_last(id);
 	finish_arrival(id);
@@ -1614,12 +1824,12 @@ policy_fn u32 policy_set_weight(u32 id, u32 weight)
 		task->weight = weight;
 		return 0;
 	}
-	STATE->reweighs = true;
+	STATE->reweighs = STATE->keeps_parts = true;
 	if (stays_in_group(task, weight))
 		reweigh_in_place(id, weight);
 	else
 		move(id, weight);
-	STATE->reweighs = false;
+	STATE->reweighs = STATE->keeps_parts = false;
 	return 0;
 }
 
@@ -1640,8 +1850,13 @@ policy_fn u32 policy_block(u32 id)
 		return 0;
 	}
 	task->blocked = true;
-	if (task->deficit > one)
+	if (task->deficit > one) {
+		u64 lost = task->deficit - one;
+
 		task->deficit = one;
+		if (task->moved)
+			receive(group_of(task), proportion(lost, 1 << 16, one));
+	}
 	return 0;
 }
 
