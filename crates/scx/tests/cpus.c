@@ -53,6 +53,11 @@
  * shell runs, and a process runs, sleeps and runs again, or up to a tenth longer. How far y is off what it is
  * due in any 1000 quanta is printed, and what it receives of that in all, in thousandths.
  *
+ * With `gives` a task that weighs the most, in a cgroup, is bound to the first of three cpus, which is all
+ * its own by its weight, and yields it every 150 microseconds to light ones that are bound there; the others
+ * of the cgroup may run everywhere, or on the other cpus. The least and the most that one of two hogs of
+ * another cgroup receives in any 400 quanta is printed, in thousandths of its due.
+ *
  * With `idle` the same happens on more cpus, which schedule when they are kicked only. Printed is for how
  * much of the time cpus idled while a task waited that may run there, in thousandths of a cpu.
  *
@@ -1056,6 +1061,8 @@ static struct {
 	bool has_loader;
 	/* Processes come and go, in place of naps. */
 	bool runs_script;
+	/* Who yields his cpu, or nobody. */
+	struct machine_task *giver;
 	/* For how long cpus idled beside somebody who waits. */
 	u64 idle_ns;
 } scene;
@@ -1221,12 +1228,42 @@ static void go_on_with_script(struct machine_task *task)
 	begin_act(next);
 }
 
+/* --- a cpu that is given up --------------------------------------------------------------------- */
+
+/* Who the tasks are: two hogs, who gives up his cpu, light ones that have it then, and others. */
+enum { GIVER = 2, LIGHT, OTHERS = LIGHT + 4 };
+
+#define GIVEN_CPU 0
+#define GIVES_NS 150000
+#define GIVEN_QUANTA 400
+/* The hogs' cgroup, and that of all others. */
+#define KEEPERS_WEIGHT 460
+#define GIVERS_WEIGHT 1000
+
+/* The one who yields before a time, which becomes that; else NULL. */
+static struct machine_task *next_giver(u64 *end_ns)
+{
+	struct machine_task *giver = scene.giver;
+
+	if (!giver || giver->place != CURRENT || giver->p.se.exec_start + GIVES_NS >= *end_ns)
+		return NULL;
+	*end_ns = giver->p.se.exec_start + GIVES_NS;
+	return giver;
+}
+
+static void give_up_cpu(struct machine_task *giver)
+{
+	act_on(giver->p.cpu);
+	prorata_yield(&giver->p, NULL);
+	schedule(giver->p.cpu, false);
+}
+
 /* --- what happens next ------------------------------------------------------------------------- */
 
 /* Before a time: a slice ends, or somebody wakes or sleeps. False if nothing does. */
 static bool happens_before(u64 end_ns)
 {
-	struct machine_task *actor;
+	struct machine_task *actor, *giver;
 	u32 cpu, ending = NIL;
 
 	for (cpu = 0; cpu < machine.cpus; cpu++) {
@@ -1238,8 +1275,11 @@ static bool happens_before(u64 end_ns)
 		}
 	}
 	actor = scene.runs_script ? next_of_script(&end_ns) : next_napper(&end_ns);
+	giver = next_giver(&end_ns);
 	move_on(end_ns);
-	if (actor && scene.runs_script) {
+	if (giver) {
+		give_up_cpu(giver);
+	} else if (actor && scene.runs_script) {
 		go_on_with_script(actor);
 	} else if (actor) {
 		if (actor->place == CURRENT)
@@ -1249,7 +1289,7 @@ static bool happens_before(u64 end_ns)
 		schedule(ending, false);
 	}
 	follow_kicks();
-	return actor || ending != NIL;
+	return giver || actor || ending != NIL;
 }
 
 static void pass_quanta(u64 quanta)
@@ -1519,6 +1559,65 @@ static void look_at_script(u64 quanta, const char *what)
 	printf(" %" PRIu64 "\n", received_in_y() * 1000 * SPAN_QUANTA / (due_ns * (BEGUN_QUANTA + quanta)));
 }
 
+/* --- hogs beside a cpu that is given up ---------------------------------------------------------- */
+
+#define HEAVIEST_NICE -20
+#define LIGHT_NICE 5
+
+static u64 mask_beside_giver(u32 task)
+{
+	if (task >= GIVER && task < OTHERS)
+		return 1 << GIVEN_CPU;
+	return task < GIVER || below(2) ? ALL : ALL & ~(1 << GIVEN_CPU);
+}
+
+static s32 nice_beside_giver(u32 task)
+{
+	if (task == GIVER)
+		return HEAVIEST_NICE;
+	return task >= LIGHT && task < OTHERS ? LIGHT_NICE + (s32)(task - LIGHT) : 0;
+}
+
+static void begin_to_give(void)
+{
+	u32 keepers = add_cgroup(GROUP_ROOT, KEEPERS_WEIGHT, 1);
+	u32 givers = add_cgroup(GROUP_ROOT, GIVERS_WEIGHT, 2), i;
+
+	machine.lasts = scene.looks = true;
+	scene.hogs = machine.tasks;
+	scene.giver = &machine.task[GIVER];
+	for (i = 0; i < machine.tasks; i++) {
+		put_into(&machine.task[i], i < GIVER ? keepers : givers);
+		set_mask(&machine.task[i], mask_beside_giver(i));
+		begin_with_nice(&machine.task[i], nice_beside_giver(i));
+	}
+	follow_kicks();
+	pass_quanta(GIVEN_QUANTA);
+}
+
+static void look_at_giver(u64 quanta)
+{
+	u64 due_ns = GIVEN_QUANTA * quantum * machine.cpus * KEEPERS_WEIGHT /
+		     (KEEPERS_WEIGHT + GIVERS_WEIGHT) / GIVER;
+	u64 least = ~0ULL, most = 0, look;
+	u32 i;
+
+	begin_to_give();
+	for (look = 0; look < quanta / GIVEN_QUANTA; look++) {
+		for (i = 0; i < GIVER; i++)
+			scene.received_ns[i] = received_until_now(&machine.task[i]);
+		pass_quanta(GIVEN_QUANTA);
+		for (i = 0; i < GIVER; i++) {
+			u64 ns = received_until_now(&machine.task[i]) - scene.received_ns[i];
+			u64 share = ns * 1000 / due_ns;
+
+			least = share < least ? share : least;
+			most = share > most ? share : most;
+		}
+	}
+	printf("%" PRIu64 " %" PRIu64 "\n", least, most);
+}
+
 /* --- a task that is picked, and does not come -------------------------------------------------- */
 
 #define STEP_NS 1000000
@@ -1686,6 +1785,8 @@ int main(int count, char **arguments)
 			look_at_lost();
 		else if (!strncmp(arguments[6], "script", strlen("script")))
 			look_at_script(steps, arguments[6]);
+		else if (!strcmp(arguments[6], "gives"))
+			look_at_giver(steps);
 		else if (!strcmp(arguments[6], "idle"))
 			look_at_idle_cpus(steps);
 		else

@@ -414,6 +414,19 @@ fn cgroups_keep_what_processes_leave(policy: &str, program: &Path, sleepers: &[u
     }
 }
 
+/// Two hogs keep their share beside a cgroup one of whose tasks gives up a cpu that is all its own, to light
+/// ones, while the other cpus run turns that were paid, and do not ask the policy: within 3 % in any 400
+/// quanta, dfs-fa within 8. (Of 8 seeds .977 to 1.002 and .932 to 1.044. If who may run anywhere is paid more
+/// before he stands aside, and most who was granted turns, .84 to 1.50; with less for all .920 to 1.010.)
+fn hogs_keep_their_share_beside_a_cpu_that_is_given_up(policy: &str, program: &Path) {
+    let limits = if policy == "dfs_fa" { 920..=1050 } else { 970..=1005 };
+    for seed in [4, 7, 9] {
+        let shares: [u64; 2] = found(program, [1, 3, 13, 12_000, seed], "gives");
+        let are_near = shares.iter().all(|share| limits.contains(share));
+        assert!(are_near, "{policy}, seed {seed}: {shares:?} thousandths");
+    }
+}
+
 /// A cgroup whose tasks nap keeps its half of what a heavy task leaves that is in none, and wakes all the
 /// time: within 25 quanta of 1000, 8 of which are half of what that runs. (Of 8 seeds 19. 46 to 124 if it is
 /// not known that he has no use for what he is due; 52 to 66 if it is not where he may run on one cpu only.)
@@ -473,6 +486,7 @@ fn holds(policy: &str, core: &str) {
     cgroups_keep_their_shares_beside_who_wakes_all_the_time(&program, sleepers);
     cgroups_keep_what_processes_leave(policy, &program, sleepers);
     if !corrected {
+        hogs_keep_their_share_beside_a_cpu_that_is_given_up(policy, &program);
         turns_are_lengthened_by_what_was_left(&program, core);
     }
     let (mut changes_of_cpus, mut ended, mut forfeits, mut lengthened) = (0, 0, 0, 0);
@@ -515,7 +529,7 @@ fn vtrr_with_turns_that_are_kept_lets_hogs_wait() {
     let program = compile("vtrr");
     let least = (2..4).map(|seed| least_of_hogs(&program, 1, 4, seed)).min();
     assert!(least < Some(90), "{least:?} %");
-    let furthest = (0..3).map(|seed| beside(&program, 1, seed).furthest).max();
+    let furthest = (0..5).map(|seed| beside(&program, 1, seed).furthest).max();
     assert!(furthest > Some(25_000), "{furthest:?} of a million");
 }
 

@@ -22,10 +22,9 @@
  * has a mask is asleep there: what his cpus cannot give nobody owes him. And who is behind the ideal has been
  * paid enough only with so much more, who is ahead with less. Where turns are kept, who has left the queue
  * loses what would have been his: so what is enough is some turns, but where many wait for such turns, and
- * for who is restless; more than twice as much for who may run anywhere, and twice that for whom the policy
- * has counted turns that he would lose. All by weight: where most cpus run nothing but such turns, as a task
- * that yields may have it that its cpu is due, who has more to come runs more. Nobody is paid for a run
- * between turns, which no policy is charged for: the cpu declines it.
+ * for who is restless. But it goes by weight, for all alike: where most cpus run nothing but such turns,
+ * since few ask the policy, who has more to come runs more. Nobody is paid for a run between turns, which no
+ * policy is charged for: the cpu declines it.
  *
  * Seats. Policies keep a task for the cpu that ran it until that asks again, and a cpu that runs paid
  * turns does not ask. So what the policy takes for a cpu is a seat: when a cpu picks a task that it must
@@ -64,11 +63,8 @@
 
 /* Enough is this many quanta for a task that is due a cpu, such a part of it, nearly, for others, … */
 #define PAID_QUANTA 15
-/* … or this many, and so many of one that may run anywhere, where who stands aside loses turns, … */
-#define PAID_QUANTA_KEPT 20
-#define PAID_QUANTA_FREE_KEPT 45
-/* … and twice as many for one for which the policy has counted turns, which it would lose, … */
-#define PAID_QUANTA_GRANTED 90
+/* … or this many, where who stands aside loses turns, … */
+#define PAID_QUANTA_KEPT 30
 /* … but no less than this; or this, where who stands aside loses such turns, and few wait. */
 #define PAID_QUANTA_LEAST 1
 #define PAID_QUANTA_LEAST_KEPT 3
@@ -321,7 +317,7 @@ static __always_inline u64 least_paid_ns(const struct slot __arena *slot)
 	return PAID_QUANTA_LEAST_KEPT * quantum;
 }
 
-/* Quanta that are enough for who is due a whole cpu, if he is bound, or turns are corrected. */
+/* Quanta that are enough for who is due a whole cpu. */
 static __always_inline u64 paid_quanta(void)
 {
 	return corrects_turns() ? PAID_QUANTA : PAID_QUANTA_KEPT;
@@ -335,12 +331,8 @@ global_fn u32 is_paid_enough(u32 id)
 	/* Who leaves loses the rest of that. */
 	if (turns_goes_on(id) && !is_restless(slot) && slot->paid_ns < PAID_GOES_ON_QUANTA * quantum)
 		return false;
-	u64 quanta = slot->bound.mask || corrects_turns() ? paid_quanta() : PAID_QUANTA_FREE_KEPT;
-	/* Who leaves loses those. */
-	if (POLICY_GRANTED(id) && !slot->bound.mask)
-		quanta = PAID_QUANTA_GRANTED;
 	/* Of 1.6 turns: one, or two, on average so many; rounded, it would be two each time. */
-	s64 enough_ns = due_within(slot, quanta * quantum) - shared->now_ns % quantum;
+	s64 enough_ns = due_within(slot, paid_quanta() * quantum) - shared->now_ns % quantum;
 
 	/* The one turn that its domain is to run. */
 	if (domains > 1 && !slot->bound.mask && slot->paid_ns <= quantum)

@@ -19,7 +19,6 @@
  *                        `struct policy_counts counts`
  *   POLICY_MEMORY        this word, on a line of its own after the two structs
  *   POLICY_CREDIT_QUANTA, POLICY_PAYS_WHOLE   how its turns are paid (turns.h)
- *   POLICY_GRANTED(task) quanta that it has counted for a task, and not given out yet
  *   POLICY_KEEPS_CPUS    1 if tasks have cpus of their own in it: it is not for others to keep them there
  *
  *   policy_fn u32 policy_init(u32 cpus)              once, all memory zero

@@ -24,7 +24,6 @@
 #define POLICY_NAME "dfs_fa"
 #define POLICY_CREDIT_QUANTA 2
 #define POLICY_PAYS_WHOLE 0
-#define POLICY_GRANTED(task) 0
 #define POLICY_KEEPS_CPUS 0
 
 #include "../heap.h"

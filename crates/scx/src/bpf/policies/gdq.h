@@ -25,7 +25,6 @@
 #define POLICY_NAME "gdq"
 #define POLICY_CREDIT_QUANTA 2
 #define POLICY_PAYS_WHOLE 0
-#define POLICY_GRANTED(task) 0
 #define POLICY_KEEPS_CPUS 1
 
 #include "../wide.h"

@@ -23,7 +23,6 @@
 #define POLICY_NAME "gr3"
 #define POLICY_CREDIT_QUANTA 3
 #define POLICY_PAYS_WHOLE 1
-#define POLICY_GRANTED(task) (TASK(task)->frontlog)
 #define POLICY_KEEPS_CPUS 0
 
 #include "../wide.h"

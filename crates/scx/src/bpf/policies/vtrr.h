@@ -35,7 +35,6 @@
 #define POLICY_NAME "vtrr"
 #define POLICY_CREDIT_QUANTA 3
 #define POLICY_PAYS_WHOLE 1
-#define POLICY_GRANTED(task) 0
 #define POLICY_KEEPS_CPUS 0
 
 #include "../ranked.h"

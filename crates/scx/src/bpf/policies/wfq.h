@@ -22,7 +22,6 @@
 #define POLICY_NAME "wfq"
 #define POLICY_CREDIT_QUANTA 2
 #define POLICY_PAYS_WHOLE 0
-#define POLICY_GRANTED(task) 0
 #define POLICY_KEEPS_CPUS 0
 
 #include "../heap.h"
