@@ -4,7 +4,8 @@
 //! is. In a round, 2^−σ of it, a task is due its allotment. So a task that [has moved](Moved) keeps the time
 //! when its last turn was due, and what it is short of is known whenever it moves again. Of one that moves
 //! for the first time it is not: its last turn then counts as just over. Quanta that tasks were granted and
-//! have not run are in their groups' W, but not in the time of all.
+//! have not run are in their groups' W, but not in the time of all; so who has such, and waits for nothing
+//! else, is ahead by that time.
 //!
 //! What holds: who comes, goes, loses credit or has another weight changes W of his group by what that
 //! changes of what its tasks are short of by its time, to the part of a quantum. So that adds up to no more
@@ -18,11 +19,11 @@ use crate::queue::NodeId;
 /// What a task is short of when it leaves its group, in 1/2^16 of a quantum.
 #[derive(Clone, Copy)]
 struct Lag {
-    /// Of what it is due of all.
+    /// Of what it is due of all, beside what it was granted.
     of_all: i64,
     /// Of what it is due of what its group received.
     of_group: i64,
-    /// What all groups received.
+    /// What all groups received, and have run.
     total: Work,
 }
 
