@@ -16,6 +16,7 @@
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED narrow
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED heavy
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED script:ABOVE,X,Y,OTHERS:SHELL,PROCESS,SLEEP,REST
+ *   cpus SLEEPERS CPUS TASKS QUANTA SEED sways
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED idle
  *   cpus SLEEPERS CPUS TASKS 0 SEED lost
  *   cpus SLEEPERS CPUS TASKS QUANTA SEED script:... record
@@ -58,8 +59,12 @@
  * of the cgroup may run everywhere, or on the other cpus. The least and the most that one of two hogs of
  * another cgroup receives in any 400 quanta is printed, in thousandths of its due.
  *
- * With `idle` the same happens on more cpus, which schedule when they are kicked only. Printed is for how
- * much of the time cpus idled while a task waited that may run there, in thousandths of a cpu.
+ * With `sways` there are a cgroup of two hogs and one of the others, of the same weight and of twice that in
+ * turn, for a quantum and a half each; the last task, which is in none, wakes to change it. How far that
+ * cgroup is off what it is due in any 1000 quanta is printed.
+ *
+ * With `idle` there is what `beside` has on more cpus, which schedule when they are kicked only. Printed is
+ * for how much of the time cpus idled while a task waited that may run there, in thousandths of a cpu.
  *
  * With `lost` a task wakes, is picked, and never comes; nothing else happens. Printed is after how many
  * milliseconds it runs.
@@ -1033,7 +1038,7 @@ static const struct naps {
 	u64 run_ns, run_more_ns, apart_ns, apart_more_ns;
 } short_naps = { 20000, 200000, 1000000, 100000000 }, long_naps = { 1000000, 200000, 18000000, 4000000 },
   even_naps = { 3000000, 2000000, 3000000, 8000000 }, rare_naps = { 100000, 200000, 50000000, 900000000 },
-  frequent_naps = { 50000, 100000, 2000000, 8000000 };
+  frequent_naps = { 50000, 100000, 2000000, 8000000 }, regular_naps = { 1000, 1, 7499000, 1 };
 
 #define LATE_PART 4
 
@@ -1063,6 +1068,8 @@ static struct {
 	bool runs_script;
 	/* Who yields his cpu, or nobody. */
 	struct machine_task *giver;
+	/* A cgroup that has another weight whenever somebody naps, and what it weighs; or nothing. */
+	u32 swaying, weight;
 	/* For how long cpus idled beside somebody who waits. */
 	u64 idle_ns;
 } scene;
@@ -1094,10 +1101,21 @@ static const struct naps *naps_of(u32 task)
 	return is_loader(task) ? &frequent_naps : &scene.naps;
 }
 
+/* As who is about to nap writes cpu.weight. */
+static void sway(void)
+{
+	scene.weight = scene.weight == WEIGHT_OF_NICE_0 ? 2 * WEIGHT_OF_NICE_0 : WEIGHT_OF_NICE_0;
+	begin();
+	group_set_node_weight(scene.swaying, scene.weight);
+	unlock();
+}
+
 static void nap(struct machine_task *napper)
 {
 	u32 i = napper - machine.task;
 
+	if (scene.swaying)
+		sway();
 	scene.next_ns[i] = machine.now_ns + naps_of(i)->apart_ns + below(naps_of(i)->apart_more_ns);
 	scene.runs++;
 	scene.late += napper->waited_ns > quantum / LATE_PART;
@@ -1618,6 +1636,40 @@ static void look_at_giver(u64 quanta)
 	printf("%" PRIu64 " %" PRIu64 "\n", least, most);
 }
 
+/* --- a cgroup whose weight changes in the middle of quanta --------------------------------------- */
+
+#define HOGS_BESIDE_SWAYING 2
+
+static u64 received_in_swaying(void)
+{
+	u64 received_ns = 0;
+	u32 i;
+
+	for (i = HOGS_BESIDE_SWAYING; i < scene.hogs; i++)
+		received_ns += received_until_now(&machine.task[i]);
+	return received_ns;
+}
+
+static void look_at_swaying(u64 quanta)
+{
+	u32 steady = add_cgroup(GROUP_ROOT, WEIGHT_OF_NICE_0, 1), i;
+	/* Two thirds, and half. */
+	u64 due_ns = SPAN_QUANTA * quantum * machine.cpus * 7 / 12;
+
+	machine.lasts = scene.looks = true;
+	scene.naps = regular_naps;
+	scene.weight = WEIGHT_OF_NICE_0;
+	scene.swaying = add_cgroup(GROUP_ROOT, scene.weight, 2);
+	scene.hogs = machine.tasks - 1;
+	for (i = 0; i < machine.tasks; i++) {
+		if (i < scene.hogs)
+			put_into(&machine.task[i], i < HOGS_BESIDE_SWAYING ? steady : scene.swaying);
+		begin_with_nice(&machine.task[i], 0);
+	}
+	follow_kicks();
+	printf("%" PRIu64 "\n", furthest_off(quanta, due_ns, received_in_swaying));
+}
+
 /* --- a task that is picked, and does not come -------------------------------------------------- */
 
 #define STEP_NS 1000000
@@ -1787,6 +1839,8 @@ int main(int count, char **arguments)
 			look_at_script(steps, arguments[6]);
 		else if (!strcmp(arguments[6], "gives"))
 			look_at_giver(steps);
+		else if (!strcmp(arguments[6], "sways"))
+			look_at_swaying(steps);
 		else if (!strcmp(arguments[6], "idle"))
 			look_at_idle_cpus(steps);
 		else

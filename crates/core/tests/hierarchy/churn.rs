@@ -197,9 +197,19 @@ impl<P: Policy> World<P> {
         self.cpus[cpu] = Some(Run { task, start_ns: self.now_ns, end_ns, blocks });
     }
 
-    fn advance(&mut self) {
+    fn next_end_ns(&self) -> Nanos {
         let ends = self.cpus.iter().flatten().map(|run| run.end_ns);
-        self.now_ns = ends.min().unwrap_or(self.now_ns + QUANTUM_NS);
+        ends.min().unwrap_or(self.now_ns + QUANTUM_NS)
+    }
+
+    /// Some time before the next quantum ends.
+    fn pass_a_part(&mut self) {
+        let part = u64::from(self.random.below(1000));
+        self.now_ns += (self.next_end_ns() - self.now_ns) * part / 1000;
+    }
+
+    fn advance(&mut self) {
+        self.now_ns = self.next_end_ns();
         for cpu in 0..self.cpus.len() {
             if self.cpus[cpu].as_ref().is_some_and(|run| run.end_ns == self.now_ns) {
                 self.stop(cpu);
@@ -217,23 +227,38 @@ impl<P: Policy> World<P> {
         }
     }
 
-    fn run(&mut self, decisions: usize) {
-        for _ in 0..decisions {
-            for cpu in 0..self.cpus.len() {
-                if self.cpus[cpu].is_none() {
-                    self.dispatch(cpu);
-                }
-            }
-            while let Some(cpu) = self.policy.interrupt(self.now_ns) {
-                self.stop(cpu);
+    fn decide(&mut self) {
+        for cpu in 0..self.cpus.len() {
+            if self.cpus[cpu].is_none() {
                 self.dispatch(cpu);
             }
+        }
+        while let Some(cpu) = self.policy.interrupt(self.now_ns) {
+            self.stop(cpu);
+            self.dispatch(cpu);
+        }
+    }
+
+    fn run(&mut self, decisions: usize) {
+        for _ in 0..decisions {
+            self.decide();
             self.advance();
             if self.chance(self.mix.events) {
+                self.decide();
+                self.pass_a_part();
                 self.event();
             }
         }
         self.errors.finish(self.now_ns);
+    }
+
+    fn run_until(&mut self, now_ns: Nanos) {
+        self.decide();
+        while self.next_end_ns() <= now_ns {
+            self.advance();
+            self.decide();
+        }
+        self.now_ns = now_ns;
     }
 
     /// The furthest behind and ahead, in quanta.
@@ -281,14 +306,14 @@ fn largest(policy: &str, cpus: usize, trees: u64, mix: Mix, patrol: usize) -> (f
     })
 }
 
-/// Room for a task and for a node, in quanta: about the worst in 300 trees of each kind (see `flat.rs`).
+/// Room for a task and for a node, in quanta: at most the worst in 300 trees of each kind (see `flat.rs`).
 const ROOM: &[(&str, Mix, f64, f64)] = &[
-    ("gr3", STILL, 6.1, 11.3),
-    ("mfq", STILL, 7.2, 9.7),
-    ("dfs-fa", STILL, 2.1, 7.7),
-    ("gr3", CHURN, 9.5, 28.6),
-    ("mfq", CHURN, 8.2, 16.8),
-    ("dfs-fa", CHURN, 9.2, 18.0),
+    ("gr3", STILL, 6.1, 9.8),
+    ("mfq", STILL, 5.7, 9.7),
+    ("dfs-fa", STILL, 2.1, 6.9),
+    ("gr3", CHURN, 9.5, 27.1),
+    ("mfq", CHURN, 8.2, 13.4),
+    ("dfs-fa", CHURN, 9.2, 17.1),
 ];
 
 #[test]
@@ -341,6 +366,32 @@ fn nothing_is_gained_by_moving() {
         }
         let (behind, ahead) = world.extremes(nodes.iter().map(|&node| world.nodes[node].place));
         assert!(-behind <= 4.0 && ahead <= 4.0, "{cpus} cpus: {behind:.1}..{ahead:.1} quanta");
+    }
+}
+
+/// Where weights change in the middle of quanta, always at the same place, everybody knows at once what he
+/// counts for. Found 1.6 quanta at most; told by the next decision, the node is further ahead with each
+/// change: 107.5 quanta after 3900 on one cpu.
+#[test]
+fn a_weight_may_change_in_the_middle_of_quanta() {
+    for cpus in [1, 2, 4] {
+        let setup = Setup::new(cpus, QUANTUM_NS);
+        let built = policies::build("gr3", &setup).expect("a policy");
+        let mut world = World::empty(built, &setup, 0, STILL);
+        let nodes = [2, 1].map(|number| world.add_node_below(0, weight(number)));
+        for (&node, tasks) in nodes.iter().zip([10, 2]) {
+            (0..tasks).for_each(|_| _ = world.add_task_below(node, weight(1)));
+        }
+        let (place, node) = (world.nodes[nodes[0]].place, id(nodes[0]));
+        for change in 1..2600 {
+            world.run_until(change * 3 * QUANTUM_NS / 2);
+            let number = weight(1 + u32::from(change % 2 == 0));
+            world.errors.change(world.now_ns, |tree| tree.set_weight(place, number));
+            world.policy.set_node_weight(node, number, world.now_ns);
+        }
+        world.errors.finish(world.now_ns);
+        let (behind, ahead) = world.extremes(nodes.iter().map(|&node| world.nodes[node].place));
+        assert!(-behind <= 3.0 && ahead <= 3.0, "{cpus} cpus: {behind:.1}..{ahead:.1} quanta");
     }
 }
 
