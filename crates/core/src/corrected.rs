@@ -32,6 +32,11 @@
 //! * A task that is entitled to a whole cpu, of several, is left alone once it is behind by a quarter of a
 //!   quantum: nobody uses its turn or interrupts it, since it could not make up for that.
 //! * The rest of an interrupted turn is used next on that cpu, or on one that would else idle.
+//! * A task that sleeps *lingers* in the policy's queue, and keeps a turn that it has: the policy is told
+//!   by the first pick that is a [64th](LINGER_PART) of a quantum later, or at which it has the turn and
+//!   nobody is ready. For the policy, who wakes before never slept; he goes on with the turn, if he has it;
+//!   else he runs early, until he runs in a turn. So tasks that wake each other, and run for moments, cost
+//!   the policy nothing, and interrupt each other instead of sleeping in turn.
 //! * A task that [stands aside](Policy::stand_aside) is picked no more than one that sleeps, but the ideal
 //!   serves it on. When it wakes it is behind by what it receives in [64 quanta](ASIDE) at most, or two,
 //!   and does not run early.
@@ -83,8 +88,8 @@
 //!    turn is ahead by at most [`ROOM`], and a quantum if it woke; early, likewise. So nobody is ahead
 //!    by more than `ROOM` + 2 = 3 quanta. Tasks that sleep behind allow the others up to [`KEPT`] each
 //!    together.
-//! 3. *Picks.* A `pick` asks the policy once, and on several cpus once more for each cpu that runs a task
-//!    out of turn.
+//! 3. *Picks.* A `pick` asks the policy once, on several cpus once more for each cpu that runs a task
+//!    out of turn, and once more for each task that lingers, of which the policy is told then.
 //!
 //! How far anybody is behind is not proven. The largest distances that were found, in quanta, against the
 //! fluid ideal of jobs that are [known](crate::fluid), in 1,000 random mixes of up to 12 hogs and 12 sleepers
@@ -144,6 +149,8 @@ pub const LEAST_PART: Nanos = 64;
 /// A task that woke interrupts the cpu where it ran last unless another's task is further ahead than that
 /// one's by more than so many quanta.
 pub const SPARES: u64 = 1;
+/// A task that sleeps lingers in the policy's queue for this part of a quantum, until somebody picks.
+pub const LINGER_PART: Nanos = 64;
 /// Tasks that are known to be behind.
 pub const CANDIDATES: usize = 2;
 /// Tasks that are looked at in a pick.
@@ -180,6 +187,10 @@ struct Task {
     advance_ns: Nanos,
     /// How long it may run.
     run_ns: Nanos,
+    /// It sleeps, and lingers in the policy's queue until then.
+    lingers_until_ns: Option<Nanos>,
+    /// It did as it woke last.
+    lingered: bool,
 }
 
 impl Task {
@@ -193,6 +204,8 @@ impl Task {
         is_new: true,
         advance_ns: 0,
         run_ns: 0,
+        lingers_until_ns: None,
+        lingered: false,
     };
 
     fn waits(&self) -> bool {
@@ -239,6 +252,8 @@ pub struct Corrected<P> {
     ready: Option<TaskId>,
     /// How many there are.
     ready_count: usize,
+    /// The tasks that linger, the first to go to sleep first.
+    lingering: Option<TaskId>,
     /// Cpus that are stopping.
     stopping: usize,
     /// Cpus that run a task.
@@ -281,6 +296,7 @@ impl<P: Policy> Corrected<P> {
             links: Links::default(),
             ready: None,
             ready_count: 0,
+            lingering: None,
             stopping: 0,
             running: 0,
             aside: 0,
@@ -322,6 +338,41 @@ impl<P: Policy> Corrected<P> {
         let ideal = self.ideal.as_mut()?;
         ideal.advance(now_ns, wasting);
         Some(ideal)
+    }
+
+    /// `task`, which is runnable no longer, lingers.
+    fn linger(&mut self, task: TaskId, now_ns: Nanos) {
+        let until_ns = now_ns + self.quantum_ns / LINGER_PART;
+        self.tasks[task.index()].lingers_until_ns = Some(until_ns);
+        self.links.push(&mut self.lingering, task);
+    }
+
+    fn linger_no_more(&mut self, task: TaskId) {
+        self.tasks[task.index()].lingers_until_ns = None;
+        self.links.remove(&mut self.lingering, task);
+    }
+
+    fn lingers(&self, task: TaskId) -> bool {
+        self.tasks[task.index()].lingers_until_ns.is_some()
+    }
+
+    /// True if `task` lingers, and has done so for long enough.
+    fn has_lingered(&self, task: TaskId, now_ns: Nanos) -> bool {
+        self.tasks[task.index()].lingers_until_ns.is_some_and(|until_ns| until_ns <= now_ns)
+    }
+
+    /// The policy is told that `task`, which lingers, sleeps.
+    fn depart(&mut self, task: TaskId, now_ns: Nanos) {
+        self.linger_no_more(task);
+        self.give_up_turn(task, now_ns);
+        self.policy.block(task, now_ns);
+    }
+
+    /// The policy is told of those who have lingered for long enough.
+    fn end_lingering(&mut self, now_ns: Nanos) {
+        while let Some(task) = self.lingering.filter(|&task| self.has_lingered(task, now_ns)) {
+            self.depart(task, now_ns);
+        }
     }
 
     /// Cpus that run nothing though somebody waits, or stands aside, for each.
@@ -393,6 +444,10 @@ impl<P: Policy> Corrected<P> {
         self.tasks[task.index()].is_new = false;
         self.unlist(task);
         self.forget(task);
+    }
+
+    /// The turn of `task`, if it has one, is over.
+    fn give_up_turn(&mut self, task: TaskId, now_ns: Nanos) {
         let cpu = self.tasks[task.index()].held_by;
         if cpu != NIL {
             self.end_turn(cpu as usize, now_ns);
@@ -441,7 +496,20 @@ impl<P: Policy> Corrected<P> {
         }
     }
 
-    /// The task whose turn it is on `cpu`, begun or not; it waits.
+    /// The task whose turn it is on `cpu`, begun or not; it waits. Or it lingers, if somebody is ready.
+    fn awake_turn(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
+        let mut turn = self.turn(cpu, now_ns);
+        while let Some(task) = turn
+            && self.ready.is_none()
+            && self.lingers(task)
+        {
+            self.depart(task, now_ns);
+            turn = self.turn(cpu, now_ns);
+        }
+        turn
+    }
+
+    /// The task whose turn it is on `cpu`, begun or not; it does not run.
     fn turn(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
         loop {
             while self.cpus[cpu].held != NIL {
@@ -568,17 +636,22 @@ impl<P: Policy> Corrected<P> {
 
     fn start_turn(&mut self, cpu: CpuId, task: TaskId, now_ns: Nanos) -> TaskId {
         self.cpus[cpu].early = false;
-        self.tasks[task.index()].run_ns = self.cpus[cpu].turn_ns;
+        let known = &mut self.tasks[task.index()];
+        known.run_ns = self.cpus[cpu].turn_ns;
+        if known.lingered {
+            known.advance_ns = 0;
+        }
         self.start(cpu, task, now_ns)
     }
 
     /// `pick` once errors are kept.
     fn pick_corrected(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
         self.ideal_at(now_ns);
+        self.end_lingering(now_ns);
         self.stopping -= usize::from(core::mem::take(&mut self.cpus[cpu].stopping));
         self.patrol(cpu, now_ns);
-        let turn = self.turn(cpu, now_ns).or_else(|| self.adopt(cpu));
-        let task = turn.map(|turn| self.choose(turn, now_ns));
+        let turn = self.awake_turn(cpu, now_ns).or_else(|| self.adopt(cpu));
+        let task = turn.map(|turn| self.choose(turn, now_ns)).filter(|&task| !self.lingers(task));
         match (self.ready, task) {
             (Some(ready), Some(task))
                 if self.needs_cpu(task, now_ns)
@@ -612,6 +685,10 @@ impl<P: Policy> Policy for Corrected<P> {
         if known.at != NIL {
             self.withdraw(task, now_ns);
         }
+        if self.lingers(task) {
+            self.linger_no_more(task);
+        }
+        self.give_up_turn(task, now_ns);
         if known.at != NIL || known.state == State::Aside {
             self.ideal_from(now_ns).block(task);
             self.aside -= usize::from(known.state == State::Aside);
@@ -647,6 +724,11 @@ impl<P: Policy> Policy for Corrected<P> {
         if self.started || self.ideal.is_some() {
             self.ideal_from(now_ns);
         }
+        let lingered = self.lingers(task);
+        if lingered {
+            self.linger_no_more(task);
+        }
+        self.tasks[task.index()].lingered = lingered;
         self.list(task);
         let was = core::mem::replace(&mut self.tasks[task.index()].state, State::Waiting);
         if was == State::Aside {
@@ -657,26 +739,33 @@ impl<P: Policy> Policy for Corrected<P> {
             return;
         }
         let known = &self.tasks[task.index()];
+        let goes_on = lingered && known.held_by != NIL;
         let advance_ns = if known.is_new { known.advance_ns } else { ADVANCE * self.quantum_ns };
         if let Some(ideal) = self.ideal_at(now_ns) {
             ideal.wake(task);
+            if goes_on {
+                return;
+            }
             let is_behind = ideal.error_ns(task) < advance_ns.cast_signed();
             self.tasks[task.index()].advance_ns = advance_ns;
             if is_behind {
                 self.make_ready(task);
             }
         }
-        self.policy.wake(task, now_ns);
+        if !lingered {
+            self.policy.wake(task, now_ns);
+        }
     }
 
     fn block(&mut self, task: TaskId, now_ns: Nanos) {
         self.withdraw(task, now_ns);
         self.ideal_from(now_ns).block(task);
-        self.policy.block(task, now_ns);
+        self.linger(task, now_ns);
     }
 
     fn stand_aside(&mut self, task: TaskId, now_ns: Nanos) {
         self.withdraw(task, now_ns);
+        self.give_up_turn(task, now_ns);
         self.tasks[task.index()].state = State::Aside;
         self.aside += 1;
         self.policy.block(task, now_ns);

@@ -6,7 +6,8 @@
  * The rule, its states and what holds are in crates/core/src/corrected.rs, decision for decision: tests
  * compare the two (tests/equals_core.rs), and so does `prorata verify`. In short: whose turn it is says the
  * policy; who is furthest behind the ideal (online.h) runs in it, if he is so by more than a quantum; who
- * slept and wakes runs early, a quarter of a quantum each, until he has had a quantum or is ahead.
+ * slept and wakes runs early, a quarter of a quantum each, until he has had a quantum or is ahead; of who
+ * sleeps for a moment only the policy is not told.
  *
  * 111 hogs wake at once in one cgroup, beside a hog in another; one cpu, quanta of 5 ms:
  *
@@ -42,6 +43,8 @@
 #define CORRECTED_CANDIDATES 2
 /* Tasks that are looked at in a pick. */
 #define CORRECTED_PATROL 2
+/* A task that sleeps lingers in the policy's queue for this part of a quantum, until somebody picks. */
+#define CORRECTED_LINGER_PART 64
 
 struct corrected {
 	/* Somebody slept, woke late or changed weight: errors are kept. */
@@ -57,6 +60,8 @@ struct corrected {
 	/* Tasks that wait. At most CORRECTED_CANDIDATES, none twice. */
 	u32 candidates;
 	u32 candidate[CORRECTED_CANDIDATES];
+	/* Tasks that sleep, and of which the policy is not told yet, in the order in which they went to sleep. */
+	struct turn_list lingering;
 	/* What was used of the turn that is over. */
 	u64 over_ns;
 	u32 runnable;
@@ -266,7 +271,7 @@ turns_fn u32 corrected_choose(u32 turn)
 	u32 least = turn, i;
 	s64 least_key;
 
-	if (!corrected_has_choice() || corrected_needs_cpu(turn))
+	if ((!corrected_has_choice() && !TURN(turn)->lingers) || corrected_needs_cpu(turn))
 		return turn;
 	least_key = corrected_key(turn) - (s64)(CORRECTED_ROOM_QUANTA * quantum_ns());
 	for (i = 0; i < CORRECTED_CANDIDATES; i++) {
@@ -309,6 +314,70 @@ turns_fn u32 corrected_use_turn(u32 cpu, u64 used_ns)
 	if (this->stopping && this->turn_ns >= turns_least_ns())
 		return NIL;
 	return corrected_end_turn(cpu);
+}
+
+/* The turn of a task, if it has one, is over. */
+turns_fn void corrected_give_up_turn(u32 id)
+{
+	if (TURN(id)->held_by == NIL)
+		return;
+	corrected_end_turn(TURN(id)->held_by);
+	policy_charge(id, CORRECTED->over_ns);
+}
+
+/* --- tasks that sleep, and linger in the policy's queue ---------------------------------------- */
+
+/* A task, which is runnable no longer, lingers. */
+turns_fn void corrected_linger(u32 id)
+{
+	TURN(id)->lingers = true;
+	TURN(id)->lingers_until_ns = now_ns() + quantum_ns() / CORRECTED_LINGER_PART;
+	turn_append(&CORRECTED->lingering, id);
+}
+
+turns_fn void corrected_linger_no_more(u32 id)
+{
+	TURN(id)->lingers = false;
+	turn_take_out(&CORRECTED->lingering, id);
+}
+
+/* True if a task, which lingers, has done so for long enough. */
+turns_fn bool corrected_has_lingered(u32 id)
+{
+	return TURN(id)->lingers_until_ns <= now_ns();
+}
+
+/* True if somebody has lingered for long enough. */
+turns_fn bool corrected_is_departure(void)
+{
+	return CORRECTED->lingering.first != NIL && corrected_has_lingered(CORRECTED->lingering.first);
+}
+
+/* The policy is told that a task, which lingers, sleeps. */
+turns_fn void corrected_leave(u32 id)
+{
+	corrected_linger_no_more(id);
+	corrected_give_up_turn(id);
+	policy_block(id);
+}
+
+policy_fn u32 corrected_depart(u32 id)
+{
+	corrected_leave(id);
+	return 0;
+}
+
+/* The policy is told of those who have lingered for long enough. */
+policy_fn u32 corrected_end_lingering(void)
+{
+	u32 i;
+
+	bpf_for(i, 0, POLICY_TASKS) {
+		if (!corrected_is_departure())
+			break;
+		corrected_leave(CORRECTED->lingering.first);
+	}
+	return 0;
 }
 
 turns_fn void corrected_moved(u32 cpu)
@@ -369,12 +438,28 @@ policy_fn u32 corrected_trade(u32 cpu)
 	return NIL;
 }
 
-/* The task whose turn it is on a cpu, begun or not; it waits. NIL if there is none. */
+/* The task whose turn it is on a cpu, begun or not; it does not run. NIL if there is none. */
 turns_fn u32 corrected_turn(u32 cpu)
 {
 	u32 held = corrected_hold(cpu);
 
 	return held == NIL || TURN(held)->cpu == NIL ? held : corrected_trade(cpu);
+}
+
+/* The same; but where that task lingers, and nobody is ready, another has the turn. */
+turns_fn u32 corrected_awake_turn(u32 cpu)
+{
+	u32 held = corrected_turn(cpu), i;
+
+	if (held == NIL || !TURN(held)->lingers || TURNS->ready.first != NIL)
+		return held;
+	bpf_for(i, 0, POLICY_TASKS) {
+		corrected_depart(held);
+		held = corrected_turn(cpu);
+		if (held == NIL || !TURN(held)->lingers)
+			break;
+	}
+	return held;
 }
 
 /* A turn that nobody uses goes on on a cpu, which has none. */
@@ -438,10 +523,12 @@ policy_fn u32 corrected_decide(u32 cpu, u32 turn)
 
 	if (ready == NIL && id == NIL)
 		return NIL;
-	if (id == NIL || (ready != NIL && corrected_goes_first(ready, id))) {
+	if (id == NIL || TURN(id)->lingers || (ready != NIL && corrected_goes_first(ready, id))) {
 		corrected_start_early(cpu, ready);
 		return ready;
 	}
+	if (TURN(id)->lingered)
+		TURN(id)->credit_ns = 0;
 	corrected_start(cpu, id, turn_cpu(cpu)->turn_ns, false);
 	return id;
 }
@@ -505,11 +592,10 @@ turns_fn u32 corrected_settle(u32 id, u64 used_ns, u64 ran_ns)
 	return this->early ? NIL : corrected_use_turn(cpu, used_ns);
 }
 
-/* A task, which waits, is runnable no longer: it, if that is the end of its turn. */
-turns_fn u32 corrected_withdraw(u32 id)
+/* A task, which waits, is runnable no longer. */
+turns_fn void corrected_withdraw(u32 id)
 {
 	struct turn __arena *turn = TURN(id);
-	u32 over = NIL;
 
 	if (turn->state == TURN_READY)
 		turns_unready(id);
@@ -517,12 +603,10 @@ turns_fn u32 corrected_withdraw(u32 id)
 	turn->is_new = false;
 	corrected_unlist(id);
 	corrected_forget(id);
-	if (turn->held_by != NIL)
-		over = corrected_end_turn(turn->held_by);
-	return over;
 }
 
-turns_fn void corrected_begin(u32 id)
+/* A task wakes. If it `goes_on` with its turn it does not run early. */
+turns_fn void corrected_begin(u32 id, bool goes_on)
 {
 	struct turn __arena *turn = TURN(id);
 	u64 advance_ns = turn->is_new ? turn->credit_ns : corrected_advance_ns();
@@ -539,6 +623,8 @@ turns_fn void corrected_begin(u32 id)
 		return;
 	}
 	online_wake(id);
+	if (goes_on)
+		return;
 	turn->credit_ns = advance_ns;
 	if (online_error_ns(id) < (s64)advance_ns)
 		turns_make_ready(id);
@@ -591,6 +677,7 @@ turns_fn void corrected_add(u32 id, u32 weight)
 
 	turn->cpu = turn->home = turn->held_by = NIL;
 	turn->listed = turn->candidate = 0;
+	turn->lingers = turn->lingered = false;
 	turn->credit_ns = 0;
 	turn->is_new = true;
 	online_add(id, weight);
@@ -621,41 +708,39 @@ turns_fn s64 corrected_retire(u32 id)
 	return behind_ns;
 }
 
-/* A task, which waits, sleeps or goes away. */
+/* A task, which waits, sleeps. */
 turns_fn void corrected_block(u32 id)
 {
-	u32 over;
-
 	corrected_need_errors();
-	over = corrected_withdraw(id);
+	corrected_withdraw(id);
 	online_block(id);
-	if (over != NIL)
-		policy_charge(over, CORRECTED->over_ns);
+	corrected_linger(id);
 }
 
 /* A task, which waits, was picked often enough: the policy serves it no longer, but the ideal does. */
 turns_fn void corrected_stand_aside(u32 id)
 {
-	u32 over;
-
 	corrected_need_errors();
-	over = corrected_withdraw(id);
+	corrected_withdraw(id);
+	corrected_give_up_turn(id);
 	TURN(id)->state = TURN_ASIDE;
 	CORRECTED->aside++;
-	if (over != NIL)
-		policy_charge(over, CORRECTED->over_ns);
 }
 
 turns_fn void corrected_remove(u32 id)
 {
-	if (TURN(id)->listed)
-		corrected_block(id);
-	else if (CORRECTED->open)
-		corrected_advance();
-	if (TURN(id)->state == TURN_ASIDE) {
-		CORRECTED->aside--;
+	bool listed = TURN(id)->listed;
+
+	if (listed || CORRECTED->open)
+		corrected_need_errors();
+	if (TURN(id)->lingers)
+		corrected_linger_no_more(id);
+	if (listed)
+		corrected_withdraw(id);
+	corrected_give_up_turn(id);
+	CORRECTED->aside -= TURN(id)->state == TURN_ASIDE;
+	if (listed || TURN(id)->state == TURN_ASIDE)
 		online_block(id);
-	}
 	online_remove(id);
 }
 
@@ -674,11 +759,18 @@ turns_fn bool corrected_set_weight(u32 id, u32 weight)
 	return true;
 }
 
-turns_fn void corrected_wake(u32 id)
+/* True if the policy is to be told. */
+turns_fn bool corrected_wake(u32 id)
 {
+	struct turn __arena *turn = TURN(id);
+
 	if (CORRECTED->started || CORRECTED->open)
 		corrected_need_errors();
-	corrected_begin(id);
+	turn->lingered = turn->lingers;
+	if (turn->lingers)
+		corrected_linger_no_more(id);
+	corrected_begin(id, turn->lingered && turn->held_by != NIL);
+	return !turn->lingered;
 }
 
 /* True if somebody sleeps and is ahead no longer: before a decision, so that it can be told to others. */
@@ -699,8 +791,10 @@ turns_fn u32 corrected_pick(u32 cpu)
 	if (!CORRECTED->open)
 		return corrected_pick_as_policy(cpu);
 	corrected_advance();
+	if (corrected_is_departure())
+		corrected_end_lingering();
 	corrected_prepare(cpu, NIL);
-	turn = corrected_turn(cpu);
+	turn = corrected_awake_turn(cpu);
 	if (turn == NIL)
 		turn = corrected_adopt(cpu);
 	return corrected_decide(cpu, turn);
@@ -715,10 +809,10 @@ turns_fn bool corrected_is_next(u32 cpu, u32 id)
 	u32 held = turn_cpu(cpu)->held;
 
 	if (held == NIL || held == id || TURN(held)->cpu != NIL || TURNS->ready.first != id ||
-	    CORRECTED->runnable != CORRECTED->running + 2)
+	    CORRECTED->runnable + TURN(held)->lingers != CORRECTED->running + 2 || corrected_is_departure())
 		return false;
 	return now_ns() == ONLINE->now_ns && online_next_end() == NIL && !corrected_needs_cpu(id) &&
-	       corrected_goes_first(id, held);
+	       (TURN(held)->lingers || corrected_goes_first(id, held));
 }
 
 /* As corrected_pick, then. Who else waits fits among the candidates: none is lost for who is about to run. */

@@ -55,6 +55,8 @@ struct turn {
 	/* What it was due, less what it was charged since; what each cpu and unit of weight had served then. */
 	s64 late_ns;
 	u64 seen_per_cpu_ns, seen_per_weight;
+	/* Where turns are corrected: until when it lingers in the policy's queue. */
+	u64 lingers_until_ns;
 	u32 weight;
 	/* The cpu that runs it, or whose slot has it while it is interrupted. */
 	u32 cpu;
@@ -69,6 +71,8 @@ struct turn {
 	u8 state, place;
 	/* It has never slept since it was added. */
 	u8 is_new;
+	/* It sleeps, and the policy is not told yet; it was not, as it woke last. */
+	u8 lingers, lingered;
 	/* Its place among those that are known to be behind, plus one. */
 	u8 candidate;
 	/* What others had no use for was added to its turn. */

@@ -522,8 +522,10 @@ turns_fn void turns_init(u32 cpus)
 		turn_cpu(i)->slot = i;
 		turn_cpu(i)->held = turn_cpu(i)->running = turn_cpu(i)->last = NIL;
 	}
-	if (corrects_turns())
+	if (corrects_turns()) {
 		online_init(cpus);
+		CORRECTED->lingering.first = CORRECTED->lingering.last = NIL;
+	}
 	policy_init(cpus);
 }
 
@@ -591,9 +593,8 @@ turns_fn void turns_wake(u32 id)
 	struct turn __arena *turn = TURN(id);
 
 	if (!uses_turns() || corrects_turns()) {
-		if (corrects_turns())
-			corrected_wake(id);
-		policy_wake(id);
+		if (!corrects_turns() || corrected_wake(id))
+			policy_wake(id);
 		return;
 	}
 	policy_assert(turn->state == TURN_ASLEEP);
@@ -610,9 +611,11 @@ turns_fn void turns_block(u32 id)
 {
 	struct turn __arena *turn = TURN(id);
 
-	if (!uses_turns() || corrects_turns()) {
-		if (corrects_turns())
-			corrected_block(id);
+	if (corrects_turns()) {
+		corrected_block(id);
+		return;
+	}
+	if (!uses_turns()) {
 		policy_block(id);
 		return;
 	}
