@@ -122,7 +122,7 @@
 //!
 //! *Cost*: until the first change two stores a decision. Then O(1) and `Online`'s for each call, O(P)
 //! for `interrupt`, and on several cpus O(P) more for a change, a wake-up or a task that blocks where
-//! weights may be infeasible. About 155 bytes a task. Nothing allocates but `add`, the first change, and on
+//! weights may be infeasible. About 180 bytes a task. Nothing allocates but `add`, the first change, and on
 //! several cpus lists that grow.
 
 use alloc::vec::Vec;

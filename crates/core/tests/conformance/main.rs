@@ -11,6 +11,7 @@ mod control;
 mod families;
 mod fixed;
 mod late;
+mod lingering;
 mod newcomers;
 mod reweighing;
 mod sleepers;

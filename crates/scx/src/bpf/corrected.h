@@ -361,6 +361,7 @@ turns_fn void corrected_leave(u32 id)
 	policy_block(id);
 }
 
+/* The same; called, since it is told in a loop, in which the policy picks. */
 policy_fn u32 corrected_depart(u32 id)
 {
 	corrected_leave(id);
