@@ -118,7 +118,7 @@
 //! A sleeper that asks for more than its share has a job waiting nearly always in the fluid ideal, and
 //! misses what comes then; here it may sleep in between and be served more of its jobs, or fewer, by some
 //! percents: what it has asked for is not known before. Nothing is told of whose child a task is: who leaves
-//! new ones behind gained up to 24 quanta, once (`cargo xtask cheats`; who does not, 2.2).
+//! new ones behind gained up to 25 quanta, once (`cargo xtask cheats`; who does not, 2.2).
 //!
 //! *Cost*: until the first change two stores a decision. Then O(1) and `Online`'s for each call, O(P)
 //! for `interrupt`, and on several cpus O(P) more for a change, a wake-up or a task that blocks where

@@ -173,7 +173,7 @@
 //! without end on cpus that are dedicated to their group, gdq-distributed on any; stratified gave 149 on one
 //! cpu, qfq 4. *New tasks* bring nothing along: a chain of them, each of which ends before it is charged, may
 //! gain without end, unless the caller gives and takes credit. (With [corrected](crate::Corrected) turns
-//! nobody gained more than 2.2 quanta, with new tasks 24, once.)
+//! nobody gained more than 2.2 quanta, with new tasks 25, once.)
 //!
 //! *Cost*: O(1) beside the policy's for `wake`, `block`, `charge` and each of its picks; `interrupt`, and
 //! `pick` while somebody is ready or interrupted, O(P). 64 bytes a task. Nothing allocates but `add`.
