@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -159,17 +159,22 @@ fn usage_ns(path: &Path) -> Result<u64> {
     Ok(usage.context("cpu.stat has no usage_usec")?.parse::<u64>()? * 1000)
 }
 
-fn usages_ns(tree: &Tree) -> Result<Vec<u64>> {
-    tree.nodes.iter().map(|node| usage_ns(&node.path)).collect()
+/// The same for all, and when.
+fn usages_ns(tree: &Tree) -> Result<(Instant, Vec<u64>)> {
+    let now = Instant::now();
+    let usages: Result<_> = tree.nodes.iter().map(|node| usage_ns(&node.path)).collect();
+    Ok((now, usages?))
 }
 
 /// Compares a span of this length; the last report.
 fn compare(loader: &mut Loader, tree: &Tree, cpus: usize, length: Duration) -> Result<Report> {
-    let (first, before_ns) = (loader.ask()?, usages_ns(tree)?);
+    let (first, (began, before_ns)) = (loader.ask()?, usages_ns(tree)?);
     thread::sleep(length);
-    let (last, after_ns) = (loader.ask()?, usages_ns(tree)?);
+    let (last, (ended, after_ns)) = (loader.ask()?, usages_ns(tree)?);
     ensure!(last.missed == 0, "{} changes were missed", last.missed);
     let elapsed_ns = (last.now_ns - first.now_ns) as f64;
+    // The loader may be kept waiting between the two, so that they are of other spans.
+    let of_span = elapsed_ns / (ended - began).as_nanos() as f64;
     let of_root = |report: &Report| -> u64 {
         let outermost = report.cgroups.iter().filter(|it| it.path.rfind('/') == Some(0));
         outermost.filter(|it| it.path != "/").map(|it| it.due_ns).sum()
@@ -184,7 +189,7 @@ fn compare(loader: &mut Loader, tree: &Tree, cpus: usize, length: Duration) -> R
         let ideal_ns = rates.of(node.place).in_cpus() * all * elapsed_ns;
         let due_ns = (now.due_ns - then.due_ns) as f64;
         let received_ns = (now.received_ns - then.received_ns) as f64;
-        let used_ns = (after_ns - before_ns) as f64;
+        let used_ns = (after_ns - before_ns) as f64 * of_span;
         println!(
             "{path}: due {:.1} ms, ideal {:.1}; received {:.1}, cpu.stat {:.1}; waited {:.1}",
             due_ns / 1e6,
