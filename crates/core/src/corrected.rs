@@ -74,8 +74,9 @@
 //! The policy knows cpus as *slots*, as in [`Turns`](crate::Turns). If the turn falls on a task that runs
 //! already, early or for another's turn, the two cpus exchange their slots: that task has its own turn
 //! there from now on, and here goes on what stood there. A task whose turn another one uses waits; if it
-//! blocks, its turn ends. A cpu has a turn before it runs somebody early, so that no slot keeps a task from
-//! the others that it does not run (GR3MP's slots hold their last task until they pick).
+//! blocks, its turn ends when the policy is told. A cpu has a turn before it runs somebody early, so that
+//! no slot keeps a task from the others that it does not run (GR3MP's slots hold their last task until they
+//! pick).
 //!
 //! # What holds
 //!

@@ -1,47 +1,15 @@
 //! With corrected turns the policy hears only of sleeps that are longer than a moment.
 
-use prorata::policies::build;
-use prorata::{Corrected, CpuId, Nanos, Policy, Setup, TaskId, Weight};
+use prorata::policies::find;
+use prorata::{Corrected, Nanos, Policy, Setup, TaskId, Weight};
 
-use crate::common::QUANTUM_NS;
-
-/// Counts the sleeps that the policy is told of.
-struct Told<P> {
-    policy: P,
-    sleeps: u32,
-}
-
-impl<P: Policy> Policy for Told<P> {
-    fn add(&mut self, task: TaskId, weight: Weight) {
-        self.policy.add(task, weight);
-    }
-    fn remove(&mut self, task: TaskId, now_ns: Nanos) {
-        self.policy.remove(task, now_ns);
-    }
-    fn set_weight(&mut self, task: TaskId, weight: Weight, now_ns: Nanos) {
-        self.policy.set_weight(task, weight, now_ns);
-    }
-    fn wake(&mut self, task: TaskId, now_ns: Nanos) {
-        self.policy.wake(task, now_ns);
-    }
-    fn block(&mut self, task: TaskId, now_ns: Nanos) {
-        self.sleeps += 1;
-        self.policy.block(task, now_ns);
-    }
-    fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
-        self.policy.pick(cpu, now_ns)
-    }
-    fn charge(&mut self, task: TaskId, used_ns: Nanos, now_ns: Nanos) {
-        self.policy.charge(task, used_ns, now_ns);
-    }
-}
+use crate::sleepers::{QUANTUM_NS, paid};
 
 /// How often the policy is told of a sleep if a task runs for a moment and sleeps for `sleep_ns`, again and
 /// again, a hundred times, while a hog runs. Who sleeps is not picked.
 fn told(policy: &str, sleep_ns: Nanos) -> u32 {
-    let setup = Setup::new(1, QUANTUM_NS).as_in_papers();
-    let policy = build(policy, &setup).expect("it is registered");
-    let mut policy = Corrected::new(Told { policy, sleeps: 0 }, &setup);
+    let setup = Setup::new(1, QUANTUM_NS);
+    let mut policy = Corrected::new(paid(find(policy).expect("a policy"), &setup), &setup);
     let (hog, napper, moment_ns) = (TaskId(0), TaskId(1), QUANTUM_NS / 1000);
     let mut now_ns = 0;
     for task in [hog, napper] {

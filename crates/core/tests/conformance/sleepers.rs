@@ -12,10 +12,11 @@ use crate::{Context, Random, on_all_cpus, watched};
 const MS: Nanos = 1_000_000;
 pub(crate) const QUANTUM_NS: Nanos = 5 * MS;
 
-/// A policy, and what it charged each task for.
+/// A policy, what it charged each task for, and how many sleeps it was told of.
 pub(crate) struct Paid<P> {
     policy: P,
     pub(crate) paid_ns: Vec<Nanos>,
+    pub(crate) sleeps: u32,
 }
 
 impl<P: Policy> Policy for Paid<P> {
@@ -33,6 +34,7 @@ impl<P: Policy> Policy for Paid<P> {
         self.policy.wake(task, now_ns);
     }
     fn block(&mut self, task: TaskId, now_ns: Nanos) {
+        self.sleeps += 1;
         self.policy.block(task, now_ns);
     }
     fn pick(&mut self, cpu: CpuId, now_ns: Nanos) -> Option<TaskId> {
@@ -46,9 +48,13 @@ impl<P: Policy> Policy for Paid<P> {
 
 pub(crate) type Inner = Paid<crate::Watched>;
 
+/// As in its paper.
+pub(crate) fn paid(entry: &Entry, setup: &Setup) -> Inner {
+    Paid { policy: watched(entry, setup), paid_ns: Vec::new(), sleeps: 0 }
+}
+
 pub(crate) fn turns(entry: &Entry, setup: &Setup) -> Turns<Inner> {
-    let policy = Paid { policy: watched(entry, setup), paid_ns: Vec::new() };
-    Turns::new(policy, setup, entry.payment)
+    Turns::new(paid(entry, setup), setup, entry.payment)
 }
 
 fn sleepers(weight: u32, count: u32, run_us: u64, period_us: u64) -> Vec<Demand> {
