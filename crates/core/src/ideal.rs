@@ -327,6 +327,8 @@ pub struct ServiceErrors {
     /// The last change of the runnable set, and V at that time.
     since_ns: Nanos,
     virtual_since: u128,
+    /// What errors those who are not capped were to share since.
+    shared_ns: i64,
     /// The latest time asked for, and V at that time.
     now_ns: Nanos,
     virtual_now: u128,
@@ -351,6 +353,7 @@ impl ServiceErrors {
             shared: Shared::NOTHING,
             since_ns: 0,
             virtual_since: 0,
+            shared_ns: 0,
             now_ns: 0,
             virtual_now: 0,
             members: [const { Vec::new() }; 32],
@@ -405,11 +408,9 @@ impl ServiceErrors {
     /// The runnable tasks that are not capped share an error of `error_ns` in proportion to their weights, if
     /// there are any.
     pub(crate) fn share(&mut self, error_ns: i64) {
-        self.settle(self.now_ns);
         if self.shared.cpus > 0 {
-            let each = (i128::from(error_ns) << 64) / i128::from(self.shared.weight);
-            self.virtual_since = self.virtual_since.wrapping_add_signed(-each);
-            self.virtual_now = self.virtual_since;
+            self.shared_ns += error_ns;
+            self.find_virtual();
         }
     }
 
@@ -585,8 +586,15 @@ impl ServiceErrors {
     fn advance_to(&mut self, now_ns: Nanos) {
         assert!(now_ns > self.now_ns, "time goes backwards: {now_ns} after {}", self.now_ns);
         self.now_ns = now_ns;
-        let elapsed = u128::from(now_ns - self.since_ns) * u128::from(self.shared.cpus);
-        self.virtual_now = self.virtual_since.wrapping_add(ratio(elapsed, self.shared.weight));
+        self.find_virtual();
+    }
+
+    /// What was to be shared is as so much less, or more, time.
+    fn find_virtual(&mut self) {
+        let elapsed_ns = i128::from(self.now_ns - self.since_ns) * i128::from(self.shared.cpus);
+        let passed_ns = elapsed_ns - i128::from(self.shared_ns);
+        let passed = ratio(passed_ns.unsigned_abs(), self.shared.weight).cast_signed();
+        self.virtual_now = self.virtual_since.wrapping_add_signed(passed_ns.signum() * passed);
     }
 
     /// The runnable set changes at `now_ns`: what follows has other rates.
@@ -594,6 +602,7 @@ impl ServiceErrors {
         self.advance(now_ns);
         self.since_ns = now_ns;
         self.virtual_since = self.virtual_now;
+        self.shared_ns = 0;
     }
 
     /// Changes the mode of `task` without changing its error.

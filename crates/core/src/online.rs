@@ -107,14 +107,19 @@ impl Online {
     /// run: there runs what was charged before, and what is left all share. Tasks that the ideal has
     /// caught up with are asleep then.
     pub(crate) fn advance(&mut self, now_ns: Nanos, wasting: usize) {
+        self.pass(now_ns, wasting);
+        while let Some(task) = self.next_end() {
+            self.leave(task);
+        }
+    }
+
+    /// The same, but nobody is asleep for it before the next call.
+    pub(crate) fn pass(&mut self, now_ns: Nanos, wasting: usize) {
         let wasted_ns = (now_ns - self.errors.now_ns()) * wasting as u64;
         self.errors.advance(now_ns);
         let run_ns = wasted_ns.min(self.prepaid_ns);
         self.prepaid_ns -= run_ns;
         self.share((wasted_ns - run_ns).cast_signed());
-        while let Some(task) = self.next_end() {
-            self.leave(task);
-        }
     }
 
     fn share(&mut self, error_ns: i64) {

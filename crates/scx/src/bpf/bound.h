@@ -48,38 +48,38 @@ enum {
 
 /* --- who competes ---------------------------------------------------------------------------- */
 
+/* A task competes for the cpus of its mask, or does no longer. */
+static __always_inline void bound_count_in(struct bound_task __arena *task, bool competes)
+{
+	struct bound_mask __arena *mask = MASK(task->mask);
+	s64 more = competes ? 1 : -1;
+
+	mask->load += more * task->plain;
+	mask->competing += more;
+	if (task->mask)
+		BOUND->competing += more;
+	BOUND->changed = true;
+}
+
 /* A task's weight, before it changes, counts no longer; after, it does. */
 static __always_inline void bound_uncount(struct bound_task __arena *task)
 {
-	struct bound_mask __arena *mask = MASK(task->mask);
-
-	if (!task->competes)
-		return;
-	mask->load -= task->plain;
-	mask->competing--;
-	BOUND->competing -= task->mask != 0;
-	BOUND->changed = true;
+	if (task->competes)
+		bound_count_in(task, false);
 }
 
 static __always_inline void bound_count(struct bound_task __arena *task)
 {
-	struct bound_mask __arena *mask = MASK(task->mask);
-
-	if (!task->competes)
-		return;
-	mask->load += task->plain;
-	mask->competing++;
-	BOUND->competing += task->mask != 0;
-	BOUND->changed = true;
+	if (task->competes)
+		bound_count_in(task, true);
 }
 
 static __always_inline void bound_compete(struct bound_task __arena *task, bool competes)
 {
 	if (task->competes == competes)
 		return;
-	bound_uncount(task);
 	task->competes = competes;
-	bound_count(task);
+	bound_count_in(task, competes);
 }
 
 static __always_inline void bound_set_counts(struct bound_task __arena *task, u32 counts, u32 plain)

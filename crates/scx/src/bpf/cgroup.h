@@ -90,11 +90,9 @@ static bool is_idle_cgroup(struct cgroup *cgroup)
 
 /* --- telling tasks, with the lock held ------------------------------------------------------- */
 
-/* Tells the policy what a task counts for. */
+/* Tells the policy that a task counts for another weight. */
 global_fn u32 reweight(u32 id, u32 weight)
 {
-	if (weight == slots[id].weight)
-		return 0;
 	tell_late(id);
 	slots[id].weight = weight;
 	shared->rates_changed_ns = shared->now_ns;
@@ -107,13 +105,14 @@ global_fn u32 reweight(u32 id, u32 weight)
 static __always_inline void tell(u32 id)
 {
 	struct slot __arena *slot = &slots[id];
-
-	u32 counts = group_weight(id, slot->bound.counts);
+	u32 counts = group_weight(id, slot->bound.counts), weight;
 
 	bound_set_counts(&slot->bound, counts, BOUND->competing ? group_plain_weight(id) : counts);
 	if (BOUND->gone)
 		bound_find_per_cpu();
-	reweight(id, bound_weight(&slot->bound, slot->weight));
+	weight = bound_weight(&slot->bound, slot->weight);
+	if (weight != slot->weight)
+		reweight(id, weight);
 }
 
 /* A task is runnable in the tree. */

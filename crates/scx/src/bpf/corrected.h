@@ -138,10 +138,18 @@ turns_fn u32 corrected_wasting(void)
 	return cpus < tasks ? cpus : tasks;
 }
 
+/* Time passes, and nobody is asleep for it yet. */
+turns_fn void corrected_pass(void)
+{
+	if (now_ns() != ONLINE->now_ns)
+		online_pass(now_ns(), corrected_wasting());
+}
+
 /* Errors, which are kept, are known now. */
 turns_fn void corrected_advance(void)
 {
-	online_advance(now_ns(), corrected_wasting());
+	corrected_pass();
+	online_advance();
 }
 
 /* Errors are known now, and from now on. */
@@ -238,25 +246,18 @@ turns_fn bool corrected_has_choice(void)
 	return CORRECTED->runnable > CORRECTED->running + 1;
 }
 
-/*
- * The task that a cpu ran last is looked at, and some of the runnable ones, of which there are as many; but
- * not `but`, or NIL, which is about to run.
- */
-turns_fn void corrected_look(u32 cpu, u32 but)
+/* The task that a cpu ran last is looked at, and some of the runnable ones, of which there are as many. */
+turns_fn void corrected_look(u32 cpu)
 {
 	u32 last = turn_cpu(cpu)->last, i;
 
-	if (last != NIL && last != but)
+	if (last != NIL)
 		corrected_consider(last);
 	for (i = 0; i < CORRECTED_PATROL; i++) {
-		u32 id;
-
 		CORRECTED->patrol++;
 		if (CORRECTED->patrol >= CORRECTED->runnable)
 			CORRECTED->patrol = 0;
-		id = corrected_at(CORRECTED->patrol);
-		if (id != but)
-			corrected_consider(id);
+		corrected_consider(corrected_at(CORRECTED->patrol));
 	}
 }
 
@@ -512,20 +513,22 @@ turns_fn void corrected_start_early(u32 cpu, u32 id)
 	corrected_start(cpu, id, run_ns < share_ns ? run_ns : share_ns, true);
 }
 
-/* True if a task that is ready runs before one that could run in a turn. */
-turns_fn bool corrected_goes_first(u32 ready, u32 id)
+/* True if a task that is ready runs before one that could run in a turn, and may have stopped for it. */
+turns_fn bool corrected_goes_first(u32 ready, u32 id, bool gives_way)
 {
-	return !corrected_needs_cpu(id) && (ready == id || corrected_key(ready) <= corrected_key(id));
+	return !corrected_needs_cpu(id) &&
+	       (gives_way || ready == id || corrected_key(ready) <= corrected_key(id));
 }
 
-/* Who runs on a cpu, where it is a task's turn, or nobody's. */
-policy_fn u32 corrected_decide(u32 cpu, u32 turn)
+/* Who runs on a cpu, where it is a task's turn, or nobody's; it may have stopped for who is ready. */
+policy_fn u32 corrected_decide(u32 cpu, u32 turn, u32 stopped)
 {
 	u32 ready = TURNS->ready.first, id = turn == NIL ? NIL : corrected_choose(turn);
 
 	if (ready == NIL && id == NIL)
 		return NIL;
-	if (id == NIL || TURN(id)->lingers || (ready != NIL && corrected_goes_first(ready, id))) {
+	if (id == NIL || TURN(id)->lingers ||
+	    (ready != NIL && corrected_goes_first(ready, id, stopped && id == turn))) {
 		corrected_start_early(cpu, ready);
 		return ready;
 	}
@@ -533,17 +536,6 @@ policy_fn u32 corrected_decide(u32 cpu, u32 turn)
 		TURN(id)->credit_ns = 0;
 	corrected_start(cpu, id, turn_cpu(cpu)->turn_ns, false);
 	return id;
-}
-
-/* Before a cpu picks: who it knows it will, or NIL. */
-turns_fn void corrected_prepare(u32 cpu, u32 id)
-{
-	struct turn_cpu __arena *this = turn_cpu(cpu);
-
-	TURNS->stopping -= this->stopping;
-	this->stopping = 0;
-	if (corrected_has_choice())
-		corrected_look(cpu, id);
 }
 
 turns_fn u32 corrected_pick_as_policy(u32 cpu)
@@ -613,6 +605,7 @@ turns_fn void corrected_begin(u32 id, bool goes_on)
 	struct turn __arena *turn = TURN(id);
 	u64 advance_ns = turn->is_new ? turn->credit_ns : corrected_advance_ns();
 	bool was_aside = turn->state == TURN_ASIDE;
+	s64 error_ns;
 
 	policy_assert(was_aside || turn->state == TURN_ASLEEP);
 	corrected_list(id);
@@ -624,11 +617,11 @@ turns_fn void corrected_begin(u32 id, bool goes_on)
 		online_forgo(id);
 		return;
 	}
-	online_wake(id);
+	error_ns = online_wake(id);
 	if (goes_on)
 		return;
 	turn->credit_ns = advance_ns;
-	if (online_error_ns(id) < (s64)advance_ns)
+	if (error_ns < (s64)advance_ns)
 		turns_make_ready(id);
 }
 
@@ -640,13 +633,13 @@ turns_fn bool corrected_may_stop(const struct turn_cpu __arena *this)
 }
 
 /*
- * A cpu that shall stop what it runs: whose task is furthest ahead, and further than who is ready; or where
- * that one ran last, if the task there is ahead nearly as far: where its timer is, and its memory.
+ * The cpu of several whose task is furthest ahead, and further than who is ready; or where that one ran last,
+ * if the task there is ahead nearly as far: where its timer is, and its memory. NIL if there is none.
  */
-policy_fn u32 corrected_victim(void)
+turns_fn u32 corrected_furthest(u32 home, s64 own)
 {
-	u32 ready = TURNS->ready.first, home = TURN(ready)->home, victim = NIL, i;
-	s64 own = corrected_key(ready), most = own, at_home = own;
+	s64 most = own, at_home = own;
+	u32 furthest = NIL, i;
 
 	bpf_for(i, 0, TURNS->cpus) {
 		s64 key;
@@ -654,17 +647,31 @@ policy_fn u32 corrected_victim(void)
 		if (!corrected_may_stop(turn_cpu(i)))
 			continue;
 		key = corrected_key(turn_cpu(i)->running);
-		if (key > most || (key == most && victim != NIL)) {
+		if (key > most || (key == most && furthest != NIL)) {
 			most = key;
-			victim = i;
+			furthest = i;
 		}
 		if (i == home)
 			at_home = key;
 	}
+	if (furthest == NIL)
+		return NIL;
+	return at_home > own && at_home >= most - (s64)(CORRECTED_SPARES_QUANTA * quantum_ns()) ? home : furthest;
+}
+
+/* A cpu that shall stop what it runs, for who is ready. */
+policy_fn u32 corrected_victim(void)
+{
+	u32 ready = TURNS->ready.first, victim = 0;
+	s64 own = corrected_key(ready);
+
+	/* Without what it takes to begin a loop. */
+	if (TURNS->cpus > 1)
+		victim = corrected_furthest(TURN(ready)->home, own);
+	else if (!corrected_may_stop(turn_cpu(0)) || corrected_key(turn_cpu(0)->running) <= own)
+		victim = NIL;
 	if (victim == NIL)
 		return NIL;
-	if (at_home > own && at_home >= most - (s64)(CORRECTED_SPARES_QUANTA * quantum_ns()))
-		victim = home;
 	turn_cpu(victim)->stopping = 1;
 	TURNS->stopping++;
 	TURNS->interruptions++;
@@ -778,16 +785,16 @@ turns_fn bool corrected_wake(u32 id)
 /* True if somebody sleeps and is ahead no longer: before a decision, so that it can be told to others. */
 turns_fn bool corrected_has_ends(void)
 {
-	if (!CORRECTED->open)
+	if (!CORRECTED->open || !online_expects_ends())
 		return false;
-	if (now_ns() != ONLINE->now_ns)
-		online_move(now_ns(), corrected_wasting());
+	corrected_pass();
+	online_look();
 	return online_next_end() != NIL;
 }
 
 turns_fn u32 corrected_pick(u32 cpu)
 {
-	u32 turn;
+	u32 turn, stopped = turn_cpu(cpu)->stopping;
 
 	CORRECTED->started = true;
 	if (!CORRECTED->open)
@@ -795,16 +802,19 @@ turns_fn u32 corrected_pick(u32 cpu)
 	corrected_advance();
 	if (corrected_is_departure())
 		corrected_end_lingering();
-	corrected_prepare(cpu, NIL);
+	turns_stopped(cpu);
+	/* Unless only one waits, or two and it has stopped for one of them. */
+	if (CORRECTED->runnable > CORRECTED->running + 1 + stopped)
+		corrected_look(cpu);
 	turn = corrected_awake_turn(cpu);
 	if (turn == NIL)
 		turn = corrected_adopt(cpu);
-	return corrected_decide(cpu, turn);
+	return corrected_decide(cpu, turn, stopped);
 }
 
 /*
- * True if a task, which is ready, is the next on a cpu, whose task has just been charged: it and whose turn
- * it is there are all who wait. (False may mean: perhaps.)
+ * True if a task, which is ready, is the next on a cpu, whose task has stopped for it: it and whose turn it
+ * is there are all who wait. (False may mean: perhaps.)
  */
 turns_fn bool corrected_is_next(u32 cpu, u32 id)
 {
@@ -813,16 +823,16 @@ turns_fn bool corrected_is_next(u32 cpu, u32 id)
 	if (held == NIL || held == id || TURN(held)->cpu != NIL || TURNS->ready.first != id ||
 	    CORRECTED->runnable + TURN(held)->lingers != CORRECTED->running + 2 || corrected_is_departure())
 		return false;
-	return now_ns() == ONLINE->now_ns && online_next_end() == NIL && !corrected_needs_cpu(id) &&
-	       (TURN(held)->lingers || corrected_goes_first(id, held));
+	return !corrected_has_ends() && !corrected_needs_cpu(id) &&
+	       (TURN(held)->lingers || !corrected_needs_cpu(held));
 }
 
-/* As corrected_pick, then. Who else waits fits among the candidates: none is lost for who is about to run. */
+/* As corrected_pick, then. */
 turns_fn u32 corrected_pick_ready(u32 cpu)
 {
 	u32 id = TURNS->ready.first;
 
-	corrected_prepare(cpu, id);
+	turns_stopped(cpu);
 	corrected_start_early(cpu, id);
 	return id;
 }
@@ -832,7 +842,7 @@ turns_fn void corrected_charge(u32 id, u64 used_ns, u64 ran_ns)
 	u32 over;
 
 	if (CORRECTED->open)
-		corrected_advance();
+		corrected_pass();
 	over = corrected_settle(id, used_ns, ran_ns);
 	if (over != NIL)
 		policy_charge(over, CORRECTED->over_ns);

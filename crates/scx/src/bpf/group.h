@@ -86,7 +86,12 @@ policy_fn u32 note_member(u32 id, u32 parent)
 
 static __always_inline u32 order_of_member(struct group_member __arena *member)
 {
-	return (ilog2(member->weight) + GROUP_ORDER_OF_ONE + ilog2(GROUP_CPU) - ilog2(member->parts)) & 63;
+	u32 order = ilog2(member->weight) + GROUP_ORDER_OF_ONE;
+
+	/* As most have: tasks. */
+	if (member->parts == GROUP_CPU)
+		return order & 63;
+	return (order + ilog2(GROUP_CPU) - ilog2(member->parts)) & 63;
 }
 
 static __always_inline void list_member(struct group_node __arena *parent, u32 id)
@@ -151,30 +156,43 @@ static __always_inline bool is_below_root(u32 task)
 	return MEMBER(task)->parent != GROUP_ROOT;
 }
 
-/* A member and so all above it can use `more` parts, or fewer: two's complement. */
+/* A member can use `more` parts of its parent's, or fewer: two's complement. */
+static __always_inline void count_own_parts(u32 id, u32 more)
+{
+	struct group_member __arena *member = MEMBER(id);
+	struct group_node __arena *parent = NODE(member->parent);
+
+	if (member->parts) {
+		unlist_member(parent, id);
+		parent->competing -= member->weight;
+	}
+	member->parts += more;
+	if (member->parts) {
+		list_member(parent, id);
+		parent->competing += member->weight;
+	}
+}
+
+/* A member and so all above it can use `more` parts, or fewer. */
 policy_fn u32 count_parts(u32 id, u32 more)
 {
 	u32 i;
 
+	/* Without what it takes to begin a loop. */
+	if (MEMBER(id)->parent == GROUP_ROOT) {
+		count_own_parts(id, more);
+		MEMBER(GROUP_MEMBER(GROUP_ROOT))->parts += more;
+		return 0;
+	}
 	bpf_for(i, 0, GROUP_DEPTH + 2) {
-		struct group_member __arena *member = MEMBER(id);
-		struct group_node __arena *parent;
+		u32 parent = MEMBER(id)->parent;
 
-		if (member->parent == NIL) {
-			member->parts += more;
+		if (parent == NIL) {
+			MEMBER(id)->parts += more;
 			break;
 		}
-		parent = NODE(member->parent);
-		if (member->parts) {
-			unlist_member(parent, id);
-			parent->competing -= member->weight;
-		}
-		member->parts += more;
-		if (member->parts) {
-			list_member(parent, id);
-			parent->competing += member->weight;
-		}
-		id = GROUP_MEMBER(member->parent & (GROUP_NODES - 1));
+		count_own_parts(id, more);
+		id = GROUP_MEMBER(parent & (GROUP_NODES - 1));
 	}
 	return 0;
 }
@@ -211,15 +229,18 @@ static __always_inline u32 scale_for(u64 weight, u32 order)
 static __always_inline bool makes_coarser(u32 id)
 {
 	u32 scale = TREE->scale, fits;
+	u64 competing = NODE(GROUP_ROOT)->competing;
 
-	if (!scale)
+	/* As nearly always: both have digits to spare. */
+	if (!scale || !(competing >> (GROUP_TOTAL_ORDER - scale) |
+			MEMBER(id)->weight >> (POLICY_WEIGHT_ORDER - scale)))
 		return false;
 	if (MEMBER(id)->parent == GROUP_ROOT) {
 		fits = scale_for(MEMBER(id)->weight, POLICY_WEIGHT_ORDER);
 		if (fits < scale)
 			scale = fits;
 	}
-	fits = scale_for(NODE(GROUP_ROOT)->competing, GROUP_TOTAL_ORDER);
+	fits = scale_for(competing, GROUP_TOTAL_ORDER);
 	if (fits < scale)
 		scale = fits;
 	if (scale == TREE->scale)
@@ -487,7 +508,8 @@ policy_fn u32 group_join(u32 task)
 	TREE->below += is_below_root(task);
 	count_parts(task, member->fixed ?: GROUP_CPU);
 	tree_changed();
-	note_member(task, member->parent);
+	if (TREE->watched)
+		note_member(task, member->parent);
 	return 0;
 }
 
@@ -505,7 +527,8 @@ policy_fn u32 group_part(u32 task)
 	TREE->below -= is_below_root(task);
 	count_parts(task, -member->parts);
 	tree_changed();
-	note_member(task, member->parent);
+	if (TREE->watched)
+		note_member(task, member->parent);
 	return 0;
 }
 

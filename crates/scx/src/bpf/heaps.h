@@ -87,7 +87,13 @@ policy_fn u32 HEAP(settle)(u32 heap, u32 place, u32 id)
 
 static __always_inline void HEAP(insert)(u32 heap, u32 id)
 {
-	HEAP(settle)(heap, HEAP_OF(heap)->count++, id);
+	u32 place = HEAP_OF(heap)->count++;
+
+	/* The first has no neighbours. */
+	if (place)
+		HEAP(settle)(heap, place, id);
+	else
+		HEAP(put)(heap, 0, id);
 }
 
 /* Takes a task out, if it is in. */

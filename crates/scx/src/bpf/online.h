@@ -89,6 +89,10 @@ struct online {
 	/* The last change, and V at that time; V now. */
 	u64 since_ns;
 	struct s128 virtual_since, virtual_now;
+	/* What errors those who are not entitled to a cpu were to share since. */
+	s64 shared_ns;
+	/* V now is to be found anew before it is asked for. */
+	u32 stale;
 	/* What those who are not entitled to a cpu share. */
 	u64 shared_cpus, shared_weight;
 	/* What tasks were charged for that they are to run later: at most ONLINE_PREPAID_QUANTA; 0 on one cpu. */
@@ -196,48 +200,58 @@ static __always_inline s64 online_error_ns(u32 id)
 	return online_error(ONLINE_TASK(id)).high;
 }
 
-/* What follows has other rates, or another V. */
+/* Finds V now: what was to be shared is as so much less time. Between changes nothing accumulates. */
+static __always_inline void online_find_virtual(void)
+{
+	u64 elapsed_ns = (ONLINE->now_ns - ONLINE->since_ns) * ONLINE->shared_cpus;
+	s64 passed_ns = elapsed_ns - (u64)ONLINE->shared_ns;
+	struct s128 passed = wide_quotient(magnitude(passed_ns), ONLINE->shared_weight, false);
+	struct s128 since = wide_load(&ONLINE->virtual_since);
+
+	wide_store(&ONLINE->virtual_now, passed_ns < 0 ? wide_minus(since, passed) : wide_plus(since, passed));
+	ONLINE->stale = false;
+}
+
+/* Errors are known now. */
+static __always_inline void online_look(void)
+{
+	if (ONLINE->stale)
+		online_find_virtual();
+}
+
+/* What follows has other rates. */
 static __always_inline void online_begin_anew(void)
 {
+	policy_assert(!ONLINE->stale);
 	ONLINE->since_ns = ONLINE->now_ns;
 	wide_store(&ONLINE->virtual_since, wide_load(&ONLINE->virtual_now));
+	ONLINE->shared_ns = 0;
 }
 
 /* Those who share cpus, if there are any, share an error in proportion to their weights. */
-policy_fn u32 online_share(s64 error_ns)
+static __always_inline void online_share(s64 error_ns)
 {
-	struct s128 now = wide_load(&ONLINE->virtual_now), each;
-
-	if (error_ns && ONLINE->shared_cpus) {
-		each = wide_quotient(magnitude(error_ns), ONLINE->shared_weight, false);
-		now = error_ns < 0 ? wide_plus(now, each) : wide_minus(now, each);
-		wide_store(&ONLINE->virtual_now, now);
-	}
-	online_begin_anew();
-	return 0;
+	if (!ONLINE->shared_cpus)
+		return;
+	ONLINE->shared_ns = (u64)ONLINE->shared_ns + (u64)error_ns;
+	ONLINE->stale = true;
 }
 
-/* Cpus ran nothing that is charged: there runs what was charged before, and what is left all share. */
-static __always_inline void online_waste(u64 wasted_ns)
+/*
+ * Moves time on, while so many cpus were wasting it. There runs what was charged before, and what is left all
+ * share. Nobody is asleep for it before errors are asked for.
+ */
+static __always_inline void online_pass(u64 now_ns, u32 wasting)
 {
-	u64 run_ns = wasted_ns < ONLINE->prepaid_ns ? wasted_ns : ONLINE->prepaid_ns;
-
-	ONLINE->prepaid_ns -= run_ns;
-	if (wasted_ns != run_ns)
-		online_share(wasted_ns - run_ns);
-}
-
-/* Moves now_ns and V on, while so many cpus were wasting the time; between changes nothing accumulates. */
-static __always_inline void online_move(u64 now_ns, u32 wasting)
-{
-	u64 elapsed = (now_ns - ONLINE->since_ns) * ONLINE->shared_cpus;
-	u64 wasted_ns = (now_ns - ONLINE->now_ns) * wasting;
-	struct s128 passed = wide_quotient(elapsed, ONLINE->shared_weight, false);
+	u64 wasted_ns = (now_ns - ONLINE->now_ns) * wasting, run_ns;
 
 	ONLINE->now_ns = now_ns;
-	wide_store(&ONLINE->virtual_now, wide_plus(wide_load(&ONLINE->virtual_since), passed));
-	if (wasted_ns)
-		online_waste(wasted_ns);
+	ONLINE->stale = true;
+	if (!wasted_ns)
+		return;
+	run_ns = wasted_ns < ONLINE->prepaid_ns ? wasted_ns : ONLINE->prepaid_ns;
+	ONLINE->prepaid_ns -= run_ns;
+	online_share(wasted_ns - run_ns);
 }
 
 /* --- who is entitled to a whole cpu ---------------------------------------------------------- */
@@ -317,10 +331,10 @@ static __always_inline void online_find_capped(void)
 	}
 }
 
-/* Its error may be below 0 by now: V may go back to before its end. */
-static __always_inline void online_insert_end(struct online_task __arena *task, u32 id)
+/* A task has this error, which may be below 0 by now: V may go back to before its end. */
+static __always_inline void online_insert_end(struct online_task __arena *task, u32 id, struct s128 error)
 {
-	struct s128 error = online_error(task), end = wide_load(&ONLINE->virtual_now), apart;
+	struct s128 end = wide_load(&ONLINE->virtual_now), apart;
 	s64 error_ns = error.high + (error.low != 0);
 
 	apart = wide_quotient(magnitude(error_ns), task->weight, error_ns > 0);
@@ -329,18 +343,30 @@ static __always_inline void online_insert_end(struct online_task __arena *task, 
 	heap_insert(HEAP_ENDS, id);
 }
 
-/* A task sleeps ahead from now on, or does no longer: by its mode. */
-policy_fn u32 online_expect_end(u32 id, u32 expected)
+/* A task, which has this error, sleeps ahead from now on. */
+static __always_inline void online_expect_end(u32 id, struct s128 error)
 {
 	struct online_task __arena *task = ONLINE_TASK(id);
 
 	if (task->mode == ONLINE_CAPPED)
-		ONLINE->capped_ahead += expected ? 1 : -1;
-	else if (expected)
-		online_insert_end(task, id);
+		ONLINE->capped_ahead++;
+	else
+		online_insert_end(task, id, error);
+}
+
+/* A task, which sleeps ahead, does no longer. */
+static __always_inline void online_expect_no_end(u32 id)
+{
+	if (ONLINE_TASK(id)->mode == ONLINE_CAPPED)
+		ONLINE->capped_ahead--;
 	else
 		heap_remove(HEAP_ENDS, id);
-	return 0;
+}
+
+/* True if somebody sleeps ahead. */
+static __always_inline bool online_expects_ends(void)
+{
+	return ONLINE->heap[HEAP_ENDS].count || ONLINE->capped_ahead;
 }
 
 /* A task's mode has changed; if that is since another one left, it has had more from then on. */
@@ -366,19 +392,15 @@ static __always_inline void online_moved(u32 id)
 		ONLINE->capped_ahead++;
 	} else {
 		ONLINE->capped_ahead--;
-		online_insert_end(task, id);
+		online_insert_end(task, id, online_error(task));
 	}
 }
 
-/* Those who are served have changed. */
-policy_fn u32 online_readjust(void)
+/* Those who are served on several cpus have changed. */
+policy_fn u32 online_readjust_cpus(void)
 {
 	u32 i;
 
-	if (ONLINE->cpus == 1) {
-		ONLINE->shared_weight = ONLINE->total ? ONLINE->total : 1;
-		return 0;
-	}
 	ONLINE->moved_count = 0;
 	if (online_too_light() != NIL || online_too_heavy() != NIL)
 		online_find_capped();
@@ -404,6 +426,15 @@ policy_fn u32 online_readjust(void)
 	return 0;
 }
 
+/* Those who are served have changed. */
+static __always_inline void online_readjust(void)
+{
+	if (ONLINE->cpus > 1)
+		online_readjust_cpus();
+	else
+		ONLINE->shared_weight = ONLINE->total ? ONLINE->total : 1;
+}
+
 /* --- changes, at the time that was asked for last -------------------------------------------- */
 
 /* A task, which is asleep, is served. */
@@ -427,31 +458,43 @@ static __always_inline void online_withdraw(u32 id, struct s128 error)
 	wide_store(&ONLINE_TASK(id)->line, error);
 }
 
+/* A task, which is served, has had no use for so much: for how long it received that, and by which shares. */
+static __always_inline void online_note_lasted(struct online_task __arena *task, s64 excess_ns)
+{
+	ONLINE->rest_ns = excess_ns;
+	ONLINE->lasted_cpus = ONLINE->shared_cpus;
+	ONLINE->lasted_weight = ONLINE->shared_weight;
+	ONLINE->lasted_ns = excess_ns;
+	if (ONLINE->cpus > 1 && task->mode == ONLINE_SHARED)
+		ONLINE->lasted_ns = online_scaled(excess_ns, ONLINE->shared_weight,
+						  task->weight * ONLINE->shared_cpus);
+}
+
+/* What is left of it when those have theirs who are entitled to a whole cpu since. */
+static __always_inline void online_share_rest(void)
+{
+	ONLINE->lasted_ns = 0;
+	online_share(-ONLINE->rest_ns);
+	online_look();
+}
+
 /*
  * A task is served no longer, and is behind by at most so much: it had no use for the rest. Those
  * have it who would have received more without the task while that lasted.
  */
 static __always_inline void online_leave(u32 id, struct s128 error, u64 kept_ns)
 {
-	struct online_task __arena *task = ONLINE_TASK(id);
 	s64 excess_ns = -(s64)kept_ns - error.high - (error.low != 0);
 
-	if (excess_ns < 0)
-		excess_ns = 0;
-	ONLINE->rest_ns = excess_ns;
-	ONLINE->lasted_cpus = ONLINE->shared_cpus;
-	ONLINE->lasted_weight = ONLINE->shared_weight;
-	ONLINE->lasted_ns = excess_ns;
-	if (excess_ns && ONLINE->cpus > 1 && task->mode == ONLINE_SHARED)
-		ONLINE->lasted_ns = online_scaled(excess_ns, ONLINE->shared_weight,
-						  task->weight * ONLINE->shared_cpus);
 	online_begin_anew();
+	if (excess_ns > 0)
+		online_note_lasted(ONLINE_TASK(id), excess_ns);
 	online_withdraw(id, error);
-	online_add_ns(task, excess_ns);
 	online_readjust();
-	ONLINE->lasted_ns = 0;
-	if (ONLINE->rest_ns)
-		online_share(-ONLINE->rest_ns);
+	if (excess_ns <= 0)
+		return;
+	online_add_ns(ONLINE_TASK(id), excess_ns);
+	online_share_rest();
 }
 
 /* A task that is entitled to a whole cpu, sleeps, and is ahead no longer; NIL if there is none. */
@@ -483,7 +526,7 @@ static __always_inline u32 online_next_end(void)
 /* A task, which was ahead, is asleep. What the ideal gave it since it caught up is the others'. */
 static __always_inline void online_end(u32 id)
 {
-	online_expect_end(id, false);
+	online_expect_no_end(id);
 	ONLINE_TASK(id)->ahead = false;
 	online_leave(id, online_error(ONLINE_TASK(id)), online_kept_ns());
 }
@@ -504,21 +547,19 @@ policy_fn u32 online_end_all(void)
 	return 0;
 }
 
-policy_fn u32 online_pass(u64 now_ns, u32 wasting)
+policy_fn u32 online_look_and_end(void)
 {
-	if (now_ns != ONLINE->now_ns)
-		online_move(now_ns, wasting);
+	online_look();
 	if (online_next_end() != NIL)
 		online_end_all();
 	return 0;
 }
 
-/* Moves time on, in which so many cpus were wasting it. */
-static __always_inline void online_advance(u64 now_ns, u32 wasting)
+/* The same; and who was caught up with is asleep. */
+static __always_inline void online_advance(void)
 {
-	/* Also if no time has passed: errors that were shared move V. */
-	if (now_ns != ONLINE->now_ns || online_next_end() != NIL)
-		online_pass(now_ns, wasting);
+	if (ONLINE->stale || online_next_end() != NIL)
+		online_look_and_end();
 }
 
 static __always_inline void online_init(u32 cpus)
@@ -549,18 +590,20 @@ policy_fn u32 online_remove(u32 id)
 	return 0;
 }
 
-/* A task wants to run from now on. */
-policy_fn u32 online_wake(u32 id)
+/* A task wants to run from now on: its error, as online_error_ns tells it. */
+policy_fn s64 online_wake(u32 id)
 {
+	struct s128 error = online_error(ONLINE_TASK(id));
+
 	if (ONLINE_TASK(id)->ahead) {
-		online_expect_end(id, false);
+		online_expect_no_end(id);
 		ONLINE_TASK(id)->ahead = false;
-		return 0;
+		return error.high;
 	}
 	online_begin_anew();
 	online_enter(id);
 	online_readjust();
-	return 0;
+	return error.high;
 }
 
 /* A task sleeps from now on. */
@@ -570,7 +613,7 @@ policy_fn u32 online_block(u32 id)
 
 	if (wide_is_positive(error)) {
 		ONLINE_TASK(id)->ahead = true;
-		online_expect_end(id, true);
+		online_expect_end(id, error);
 		return 0;
 	}
 	online_leave(id, error, online_kept_ns());
@@ -599,6 +642,7 @@ policy_fn u32 online_forgo(u32 id)
 	online_leave(id, error, most_ns);
 	/* Whom that lets the ideal catch up with is asleep before rates change again. */
 	online_end_all();
+	online_begin_anew();
 	online_enter(id);
 	online_readjust();
 	return 0;
@@ -614,7 +658,7 @@ policy_fn u32 online_set_weight(u32 id, u32 weight)
 		return 0;
 	}
 	if (was_ahead)
-		online_expect_end(id, false);
+		online_expect_no_end(id);
 	task->ahead = false;
 	online_begin_anew();
 	online_withdraw(id, online_error(task));
@@ -622,7 +666,7 @@ policy_fn u32 online_set_weight(u32 id, u32 weight)
 	online_enter(id);
 	online_readjust();
 	if (was_ahead)
-		online_expect_end(id, true);
+		online_expect_end(id, online_error(task));
 	task->ahead = was_ahead;
 	return 0;
 }
@@ -648,9 +692,13 @@ static __always_inline u64 online_settle(struct online_task __arena *task, u64 c
 static __always_inline s64 online_credit(struct online_task __arena *task, s64 lost_ns)
 {
 	u64 most_ns = ONLINE_DEBT_QUANTA * quantum_ns();
-	s64 capped_ns = task->mode == ONLINE_CAPPED ? ONLINE->now_ns - task->capped_since_ns : 0;
-	s64 by_ns = lost_ns < capped_ns ? lost_ns : capped_ns;
+	s64 capped_ns = 0, by_ns;
 
+	if (task->mode == ONLINE_CAPPED)
+		capped_ns = ONLINE->now_ns - task->capped_since_ns;
+	else if (!task->credited_ns)
+		return 0;
+	by_ns = lost_ns < capped_ns ? lost_ns : capped_ns;
 	if (by_ns < -(s64)task->credited_ns)
 		by_ns = -(s64)task->credited_ns;
 	task->credited_ns += by_ns;

@@ -507,6 +507,13 @@ turns_fn u32 turns_pick_amid_others(u32 cpu)
 	return id == NIL ? NIL : turns_start(cpu, id);
 }
 
+/* A cpu that may have been asked to stop what it ran has. */
+turns_fn void turns_stopped(u32 cpu)
+{
+	TURNS->stopping -= turn_cpu(cpu)->stopping;
+	turn_cpu(cpu)->stopping = 0;
+}
+
 #include "corrected.h"
 
 /* --- what the framework calls ---------------------------------------------------------------- */
@@ -648,12 +655,6 @@ turns_fn void turns_stand_aside(u32 id)
 turns_fn bool turns_is_aside(u32 id)
 {
 	return corrects_turns() && TURN(id)->state == TURN_ASIDE;
-}
-
-turns_fn void turns_stopped(u32 cpu)
-{
-	TURNS->stopping -= turn_cpu(cpu)->stopping;
-	turn_cpu(cpu)->stopping = 0;
 }
 
 turns_fn u32 turns_pick(u32 cpu)
