@@ -33,7 +33,7 @@
  *
  * Known limits: where as many tasks are awake as there are cpus, and one more comes, everybody's right to
  * a cpu is looked at anew, O(P log P). Weights as in policy.h; a runnable set that does not change for
- * 2^64 ns / P would be too old.
+ * 2^63 ns / P would be too old.
  */
 #ifndef PRORATA_ONLINE_H
 #define PRORATA_ONLINE_H
