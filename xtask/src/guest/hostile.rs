@@ -45,8 +45,8 @@ const MISCREANTS: usize = 6;
 /// All of them end so often, and others come.
 const WAVE: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Decisions of the policy's inner algorithm in one pick: others wait for it, who hold a cpu. VTRR makes 1,040
-/// at most among 130 tasks on 4 cpus, and may be asked more than once; in half an hour GR3's had 425.
+/// Decisions of the policy's inner algorithm in one pick: others wait for it, who hold a cpu. VTRR makes
+/// 1,040 at most among 130 tasks on 4 cpus, and may be asked more than once; in half an hour GR3's had 425.
 const MOST_CHOICES: f64 = 4_000.0;
 /// Of /proc/stat.
 const USER_TICKS_PER_S: f64 = 100.0;
