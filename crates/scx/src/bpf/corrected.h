@@ -20,8 +20,7 @@
  * Included by turns.h, with whose lists and cpus it works: of a task `credit_ns` is what it may still receive
  * before others, of a cpu `held` the task whose turn it is. What turns.h calls is inline, and calls one
  * thing after the other; functions tell whose turn is over, for the policy to be told by who called them:
- * so calls nest less. Only those that tell
- * of who lingers tell it themselves.
+ * so calls nest less. Only those that tell of who lingers tell it themselves.
  *
  * The includer defines CORRECTED, a pointer to struct corrected, all memory zero, and CORRECTED_MEMORY,
  * which declares it.

@@ -61,7 +61,8 @@ GROUP_MEMORY
 
 /*
  * After each change that shares may depend on: what a member is now, in `parent`. The loader reads behind us.
- * (Whether anybody watches is asked in here: the verifier would follow both answers on from each caller.)
+ * (Whether anybody watches is asked in here: the verifier would follow both answers on from each caller. Only
+ * who is called at each sleep asks before, since a call costs more.)
  */
 policy_fn u32 note_member(u32 id, u32 parent)
 {

@@ -555,7 +555,7 @@ policy_fn u32 online_look_and_end(void)
 	return 0;
 }
 
-/* The same; and who was caught up with is asleep. */
+/* Errors are known now, and who was caught up with is asleep. */
 static __always_inline void online_advance(void)
 {
 	if (ONLINE->stale || online_next_end() != NIL)
