@@ -405,6 +405,11 @@ impl ServiceErrors {
         self.readjust();
     }
 
+    /// How many tasks are runnable.
+    pub(crate) fn runnable(&self) -> usize {
+        self.classes.count()
+    }
+
     /// The runnable tasks that are not capped share an error of `error_ns` in proportion to their weights, if
     /// there are any.
     pub(crate) fn share(&mut self, error_ns: i64) {
@@ -416,8 +421,8 @@ impl ServiceErrors {
 
     /// `task`, which is behind, is not runnable any more, and is behind by no more than `kept_ns`, up to a
     /// nanosecond: it had no use for the rest. Those have it who would have received more without the task
-    /// while that lasted.
-    pub(crate) fn block_behind(&mut self, task: TaskId, kept_ns: Nanos) {
+    /// while that lasted: whoever became entitled to a whole cpu has a part, and what is left is for others.
+    pub(crate) fn block_behind(&mut self, task: TaskId, kept_ns: Nanos) -> i64 {
         let kept = -ServiceError::from_ns(kept_ns.cast_signed()).0;
         let excess_ns = ServiceError(kept - self.error_now(task).0).floor_ns().max(0);
         let Shared { cpus, weight } = self.shared;
@@ -436,7 +441,7 @@ impl ServiceErrors {
             known.line = known.line.wrapping_sub(ServiceError::from_ns(more_ns).0);
             rest_ns -= more_ns;
         }
-        self.share(-rest_ns);
+        rest_ns
     }
 
     /// What `task`, which is runnable, receives in so long a time, as rates are now.

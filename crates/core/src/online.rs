@@ -21,9 +21,15 @@
 //! ```
 //!
 //! The errors of all tasks, of those that sleep behind too, add up to what the machine served less what
-//! the ideal gave: to 0 as long as both keep as many cpus busy and no task goes away. What a task ran
-//! counts when it did, whenever it is charged for it. What it is charged for before, it is ahead by; nobody
-//! is behind for that, since then a cpu is idle for the ideal's caller.
+//! the ideal gave: to 0 as long as both keep as many cpus busy and no task goes away ahead, or begins behind.
+//! What they are below 0 for that is *missing* (on one cpu exactly; on several, cpus that only some leave
+//! idle are not counted, since who runs may have lost what is missing). What a task had no use for makes up
+//! for it first, and is shared if it is more: else tasks that are behind, and sleep in turn, would pass on to
+//! each other for ever what nobody wants. So are those who stay not ahead of nobody, for what one who is gone
+//! was behind.
+//!
+//! What a task ran counts when it did, whenever it is charged for it. What it is charged for before, it is
+//! ahead by; nobody is behind for that, since then a cpu is idle for the ideal's caller.
 //!
 //! *Cost*: that of [`ServiceErrors`], and O(log N) for a task that blocks ahead and one that the ideal
 //! catches up with. Nothing allocates but `add`, and on several cpus lists that grow.
@@ -37,12 +43,15 @@ use crate::queue::Heap;
 /// Service less ideal service of tasks that sleep and wake. See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub(crate) struct Online {
+    cpus: usize,
     errors: ServiceErrors,
     kept_ns: Nanos,
     /// Tasks that are ahead, and not entitled to a whole cpu, by the V of their end.
     ends: Heap<u128>,
     /// By task: ahead.
     ahead: Vec<bool>,
+    /// How many are.
+    asleep_ahead: usize,
     /// By task: what it was credited with beyond what it ran, at most [`MOST_DEBT`] times `kept_ns`.
     credited_ns: Vec<Nanos>,
     /// By task: what it has run on beyond what it was charged for, and will be charged for later; at most as
@@ -55,6 +64,9 @@ pub(crate) struct Online {
     most_prepaid_ns: Nanos,
     /// By task: since when it is entitled to a whole cpu, if it is.
     capped_since_ns: Vec<Nanos>,
+    /// What all are behind together for tasks that went away ahead, or began behind, and for what the ideal
+    /// gave to tasks that are ahead while nobody was awake.
+    missing_ns: Nanos,
 }
 
 /// A caller's debts are no longer than so many times what a task may keep: the kernel's end at 8 quanta.
@@ -68,16 +80,19 @@ impl Online {
         let mut errors = ServiceErrors::new(cpus);
         errors.watch_caps();
         Online {
+            cpus,
             errors,
             kept_ns,
             ends: Heap::default(),
             ahead: Vec::new(),
+            asleep_ahead: 0,
             credited_ns: Vec::new(),
             ran_on_ns: Vec::new(),
             prepaid_ns: 0,
             // One cpu runs nobody elsewhere.
             most_prepaid_ns: if cpus == 1 { 0 } else { MOST_PREPAID * kept_ns },
             capped_since_ns: Vec::new(),
+            missing_ns: 0,
         }
     }
 
@@ -96,11 +111,24 @@ impl Online {
         self.errors.add(task, weight);
     }
 
-    /// `task`, which is asleep, goes away. What it is ahead stays missing in the errors of the others.
+    /// `task`, which is asleep, goes away. What it is ahead is missing in the errors of the others.
     pub(crate) fn remove(&mut self, task: TaskId) {
         if self.ahead[task.index()] {
             self.leave(task);
         }
+        let error_ns = self.error_ns(task);
+        if error_ns > 0 {
+            self.missing_ns += error_ns.unsigned_abs();
+        } else {
+            self.give_up(-error_ns);
+        }
+    }
+
+    /// What a task is behind and has no use for makes up for what is missing, and is shared if it is more.
+    fn give_up(&mut self, behind_ns: i64) {
+        let made_up_ns = self.missing_ns.min(behind_ns.max(0).unsigned_abs());
+        self.missing_ns -= made_up_ns;
+        self.share(made_up_ns.cast_signed() - behind_ns);
     }
 
     /// Moves time on, in which so many cpus were `wasting` it, running nothing though tasks wanted to
@@ -115,8 +143,13 @@ impl Online {
 
     /// The same, but nobody is asleep for it before the next call.
     pub(crate) fn pass(&mut self, now_ns: Nanos, wasting: usize) {
-        let wasted_ns = (now_ns - self.errors.now_ns()) * wasting as u64;
+        let elapsed_ns = now_ns - self.errors.now_ns();
         self.errors.advance(now_ns);
+        // The machine idles, and the ideal does not.
+        if self.asleep_ahead == self.errors.runnable() {
+            self.missing_ns += elapsed_ns * self.asleep_ahead.min(self.cpus) as u64;
+        }
+        let wasted_ns = elapsed_ns * wasting as u64;
         let run_ns = wasted_ns.min(self.prepaid_ns);
         self.prepaid_ns -= run_ns;
         self.share((wasted_ns - run_ns).cast_signed());
@@ -139,8 +172,15 @@ impl Online {
     /// `task`, which was ahead, is asleep, and behind by what the ideal gave it since it caught up.
     fn leave(&mut self, task: TaskId) {
         self.ahead[task.index()] = false;
+        self.asleep_ahead -= 1;
         self.ends.remove(task);
-        self.errors.block_behind(task, self.kept_ns);
+        self.withdraw(task, self.kept_ns);
+    }
+
+    /// `task` is served no longer, and is behind by no more than `kept_ns`.
+    fn withdraw(&mut self, task: TaskId, kept_ns: Nanos) {
+        let rest_ns = self.errors.block_behind(task, kept_ns);
+        self.give_up(rest_ns);
         self.follow_caps();
     }
 
@@ -159,6 +199,7 @@ impl Online {
     /// `task` wants to run from now on.
     pub(crate) fn wake(&mut self, task: TaskId) {
         if core::mem::take(&mut self.ahead[task.index()]) {
+            self.asleep_ahead -= 1;
             self.ends.remove(task);
         } else {
             self.errors.wake(task, self.errors.now_ns());
@@ -170,13 +211,13 @@ impl Online {
     pub(crate) fn block(&mut self, task: TaskId) {
         if self.errors.error_now(task) > ServiceError::from_ns(0) {
             self.ahead[task.index()] = true;
+            self.asleep_ahead += 1;
             if !self.errors.is_capped(task) {
                 self.ends.insert(task, self.errors.virtual_end(task));
             }
             return;
         }
-        self.errors.block_behind(task, self.kept_ns);
-        self.follow_caps();
+        self.withdraw(task, self.kept_ns);
     }
 
     /// `task`, which is awake, is behind by no more than it receives in `within_ns`, or may keep when it
@@ -184,8 +225,7 @@ impl Online {
     pub(crate) fn forgo(&mut self, task: TaskId, within_ns: Nanos) {
         let most_ns = self.errors.due_within(task, within_ns).max(self.kept_ns);
         if self.errors.error_now(task) < ServiceError::from_ns(-most_ns.cast_signed()) {
-            self.errors.block_behind(task, most_ns);
-            self.follow_caps();
+            self.withdraw(task, most_ns);
             // Whom that lets the ideal catch up with is asleep before rates change again, as in the kernel.
             self.advance(self.errors.now_ns(), 0);
             self.wake(task);
@@ -207,13 +247,14 @@ impl Online {
     pub(crate) fn retire(&mut self, task: TaskId) -> i64 {
         self.remove(task);
         let behind_ns = -self.error_ns(task);
-        self.shift(task, behind_ns);
+        self.errors.shift(task, behind_ns);
         behind_ns
     }
 
-    /// The error of `task` is `error_ns` more from now on.
-    pub(crate) fn shift(&mut self, task: TaskId, error_ns: i64) {
-        self.errors.shift(task, error_ns);
+    /// `task`, which is asleep, is behind by so much more from now on.
+    pub(crate) fn endow(&mut self, task: TaskId, behind_ns: Nanos) {
+        self.missing_ns += behind_ns;
+        self.errors.shift(task, -behind_ns.cast_signed());
     }
 
     /// `task` has `weight` from now on.
@@ -312,6 +353,7 @@ mod tests {
         errors: [f64; TASKS],
         ran_on: [f64; TASKS],
         prepaid: f64,
+        missing: f64,
         /// How often a task left: what it had no use for is rounded to a nanosecond each time.
         left: u32,
     }
@@ -370,6 +412,9 @@ mod tests {
         /// False if somebody is caught up with who may not be yet.
         fn advance(&mut self, elapsed: f64, wasted: f64, share: [bool; TASKS]) -> bool {
             let rates = self.rates();
+            if self.awake == [false; TASKS] {
+                self.missing += elapsed * rates.iter().sum::<f64>();
+            }
             for (error, rate) in self.errors.iter_mut().zip(rates) {
                 *error -= elapsed * rate;
             }
@@ -382,6 +427,23 @@ mod tests {
                 is_clear &= self.is_clear();
             }
             is_clear
+        }
+
+        /// A task, which is asleep, goes away.
+        fn remove(&mut self, task: usize, share: [bool; TASKS]) {
+            self.left += 1;
+            if self.ahead[task] {
+                self.leave(task);
+            }
+            let error = core::mem::take(&mut self.errors[task]);
+            self.ran_on[task] = 0.0;
+            if error > 0.0 {
+                self.missing += error;
+            } else {
+                let made_up = self.missing.min(-error);
+                self.missing -= made_up;
+                self.share(error + made_up, share);
+            }
         }
 
         fn is_clear(&self) -> bool {
@@ -433,8 +495,15 @@ mod tests {
             self.left += 1;
             (self.awake[task], self.ahead[task], self.errors[task]) = (false, false, kept);
             let (lasted, without) = ((kept - error) / with[task], self.rates());
-            for other in (0..TASKS).filter(|&other| other != task) {
-                self.errors[other] -= lasted * (without[other] - with[other]);
+            let has_cpu = |&other: &usize| without[other] > 1.0 - 1e-9;
+            let others = || (0..TASKS).filter(|&other| other != task);
+            let more = |other: usize| lasted * (without[other] - with[other]);
+            let rest = kept - error - others().filter(has_cpu).map(more).sum::<f64>();
+            let made_up = self.missing.min(rest.max(0.0));
+            self.missing -= made_up;
+            let shared = if rest > 0.0 { 1.0 - made_up / rest } else { 1.0 };
+            for other in others() {
+                self.errors[other] -= more(other) * if has_cpu(&other) { 1.0 } else { shared };
             }
         }
     }
@@ -448,8 +517,10 @@ mod tests {
         /// Charged for one time, it ran for another; the time that passed is that.
         RunOn(usize, u64, u64),
         Weigh(usize, u32),
-        /// Another task of its weight comes for it.
-        Replace(usize),
+        /// Another task of its weight comes for it, and it may tell what it leaves before.
+        Replace(usize, bool),
+        /// It begins so much further behind.
+        Endow(usize, u64),
     }
 
     fn event() -> impl Strategy<Value = Event> {
@@ -461,7 +532,8 @@ mod tests {
             (0..TASKS, 1..400u64, 0..200u64)
                 .prop_map(|(task, charged_ns, ran_ns)| Event::RunOn(task, charged_ns, ran_ns)),
             (0..TASKS, 1..1000u32).prop_map(|(task, weight)| Event::Weigh(task, weight)),
-            (0..TASKS).prop_map(Event::Replace),
+            (0..TASKS, any::<bool>()).prop_map(|(task, retires)| Event::Replace(task, retires)),
+            (0..TASKS, 1..50u64).prop_map(|(task, behind_ns)| Event::Endow(task, behind_ns)),
         ]
     }
 
@@ -515,6 +587,31 @@ mod tests {
         assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [26, -54, -54]);
     }
 
+    #[test]
+    fn who_stays_is_not_ahead_for_who_goes() {
+        let mut online = Online::new(1, KEPT_NS);
+        for id in [0, 1, 2].map(TaskId) {
+            online.add(id, Weight::ONE);
+            online.wake(id);
+        }
+        let mut go = |task: u32, ran_ns: Nanos, stay: [u32; 2]| {
+            online.advance(online.errors.now_ns() + ran_ns, 0);
+            online.charge(TaskId(stay[0]), ran_ns, ran_ns, ran_ns);
+            online.block(TaskId(task));
+            online.remove(TaskId(task));
+            let errors = stay.map(|id| online.error_ns(TaskId(id)));
+            online.add(TaskId(task), Weight::ONE);
+            online.wake(TaskId(task));
+            errors
+        };
+        // What one is behind the others have received.
+        assert_eq!(go(2, 30, [0, 1]), [15, -15]);
+        // What one is ahead is missing.
+        assert_eq!(go(0, 0, [1, 2]), [-15, 0]);
+        // One is behind by 10: that makes up for a part of it.
+        assert_eq!(go(2, 30, [1, 0]), [5, -10]);
+    }
+
     fn three_on_two_cpus() -> Online {
         let mut online = Online::new(2, KEPT_NS);
         for id in [0, 1, 2].map(TaskId) {
@@ -562,6 +659,63 @@ mod tests {
         assert_eq!([0, 1, 2].map(|id| online.error_ns(TaskId(id))), [0, 25, -25]);
     }
 
+    /// What becomes of a task, after somebody who is awake has run on the only cpu.
+    #[derive(Clone, Debug)]
+    enum Change {
+        Toggle,
+        Replace,
+        Endow(u64),
+    }
+
+    fn change() -> impl Strategy<Value = Change> {
+        prop_oneof![
+            4 => Just(Change::Toggle),
+            1 => Just(Change::Replace),
+            1 => (1..50u64).prop_map(Change::Endow),
+        ]
+    }
+
+    proptest! {
+        /// On one cpu, where what is charged is the time that passes.
+        #[test]
+        fn the_errors_of_all_add_up_to_what_is_missing(
+            weights in prop::array::uniform6(1..1000u32),
+            events in prop::collection::vec((0..TASKS, 1..200u64, change()), 1..200),
+        ) {
+            let ids = || (0..).map(TaskId).take(TASKS);
+            let mut online = Online::new(1, KEPT_NS);
+            let weights = weights.map(|number| Weight::new(number).expect("not 0"));
+            ids().for_each(|id| online.add(id, weights[id.index()]));
+            let mut awake = [false; TASKS];
+            for (at, (task, elapsed_ns, change)) in (1..).zip(events) {
+                let runs = (0..TASKS).map(|i| (task + i) % TASKS).find(|&i| awake[i]);
+                online.advance(online.errors.now_ns() + elapsed_ns, 0);
+                if let Some(runs) = runs.and_then(|i| ids().nth(i)) {
+                    online.charge(runs, elapsed_ns, elapsed_ns, elapsed_ns);
+                }
+                let id = ids().nth(task).expect("below TASKS");
+                match change {
+                    Change::Toggle => {
+                        if awake[task] { online.block(id) } else { online.wake(id) }
+                        awake[task] = !awake[task];
+                    }
+                    Change::Replace if !awake[task] => {
+                        online.remove(id);
+                        online.add(id, weights[task]);
+                    }
+                    Change::Endow(behind_ns) if !awake[task] && !online.is_ahead(id) => {
+                        online.endow(id, behind_ns);
+                    }
+                    Change::Replace | Change::Endow(_) => {}
+                }
+                let sum_ns: i64 = ids().map(|id| online.error_ns(id)).sum();
+                let off_ns = (sum_ns + online.missing_ns.cast_signed()).abs();
+                // Each is rounded down, and so is what is given up.
+                prop_assert!(off_ns <= at + 6, "{sum_ns}, {} missing", online.missing_ns);
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn equals_its_definition(
@@ -581,10 +735,12 @@ mod tests {
                 errors: [0.0; TASKS],
                 ran_on: [0.0; TASKS],
                 prepaid: 0.0,
+                missing: 0.0,
                 left: 0,
             };
             let (mut now_ns, mut numbers) = (0, weights);
             for event in events {
+                let had_missing = naive.missing > 0.0;
                 let off = naive.off();
                 let share = core::array::from_fn(|task| {
                     naive.is_served(task) && !online.is_capped(id(task))
@@ -640,17 +796,36 @@ mod tests {
                         naive.weights[task] = f64::from(number);
                         numbers[task] = number;
                     }
-                    Event::Replace(task) => {
+                    Event::Replace(task, retires) => {
                         if !naive.awake[task] {
                             if naive.ahead[task] && naive.errors[task] <= off {
                                 break;
                             }
+                            if retires {
+                                let behind = -online.errors.error_now(id(task)).floor_ns();
+                                prop_assert_eq!(online.retire(id(task)), behind);
+                            }
                             online.remove(id(task));
                             online.add(id(task), weight(numbers[task]));
-                            (naive.ahead[task], naive.errors[task]) = (false, 0.0);
-                            naive.ran_on[task] = 0.0;
+                            naive.remove(task, share);
                         }
                     }
+                    Event::Endow(task, behind_ns) => {
+                        if naive.is_served(task) {
+                            continue;
+                        }
+                        online.endow(id(task), behind_ns);
+                        let behind = f64::from(u32::try_from(behind_ns).expect("short"));
+                        naive.errors[task] -= behind;
+                        naive.missing += behind;
+                    }
+                }
+                // Who is due just a cpu may share what was given up, or not.
+                let rates = naive.rates();
+                let is_tied =
+                    |task: usize| rates[task] > 1.0 - 1e-9 && !online.is_capped(id(task));
+                if had_missing && (0..TASKS).any(is_tied) {
+                    break;
                 }
                 for task in 0..TASKS {
                     let error = online.errors.error_now(id(task)).in_ns();

@@ -129,10 +129,9 @@ policy_fn u32 corrected_open(void)
 }
 
 /* Cpus that run nothing though somebody waits, or stands aside, for each. */
-turns_fn u32 corrected_wasting(void)
+turns_fn u32 corrected_wasting(u32 awake)
 {
-	u32 cpus = TURNS->cpus - CORRECTED->running;
-	u32 tasks = CORRECTED->runnable + CORRECTED->aside - CORRECTED->running;
+	u32 cpus = TURNS->cpus - CORRECTED->running, tasks = awake - CORRECTED->running;
 
 	return cpus < tasks ? cpus : tasks;
 }
@@ -140,8 +139,10 @@ turns_fn u32 corrected_wasting(void)
 /* Time passes, and nobody is asleep for it yet. */
 turns_fn void corrected_pass(void)
 {
+	u32 awake = CORRECTED->runnable + CORRECTED->aside;
+
 	if (now_ns() != ONLINE->now_ns)
-		online_pass(now_ns(), corrected_wasting());
+		online_pass(now_ns(), awake, corrected_wasting(awake));
 }
 
 /* Errors, which are kept, are known now. */
@@ -697,7 +698,7 @@ turns_fn void corrected_endow(u32 id, u64 behind_ns)
 	if (!CORRECTED->open)
 		return;
 	TURN(id)->credit_ns = behind_ns;
-	online_add_ns(ONLINE_TASK(id), -(s64)behind_ns);
+	online_endow(id, behind_ns);
 }
 
 /* A task, which sleeps, ends: by how much it is behind, or, below 0, ahead, which is others' then. */

@@ -32,7 +32,7 @@
  * Known limits: in the root, and with `--groups off`, an estate is everybody's. A cgroup that owes all that
  * those below one child of the root may leaves the others what they and parents have. Debts of more than
  * ESTATE_OWED_QUANTA lapse: who ended with them had run on for long while something else kept the cpu. Where
- * turns are corrected, what an estate cannot hold is nobody's.
+ * turns are corrected, what an estate cannot hold stays with those who compete (online.h).
  */
 #ifndef PRORATA_ESTATE_H
 #define PRORATA_ESTATE_H

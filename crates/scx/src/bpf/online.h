@@ -23,6 +23,9 @@
  *
  *   V is 1 ms, the errors are 4 - 3 = 1 ms and 0 - 1 = -1 ms
  *
+ * What all are behind together is missing, for tasks that went away ahead or began behind; what a task has no
+ * use for makes up for that, before others share it.
+ *
  * All is in units of 2^-64 ns, in 128 bits that may wrap around: only differences count. Who is entitled
  * to a whole cpu is told by two heaps by weight: the lightest of those who are, the heaviest of those who
  * are not.
@@ -97,6 +100,11 @@ struct online {
 	u64 shared_cpus, shared_weight;
 	/* What tasks were charged for that they are to run later: at most ONLINE_PREPAID_QUANTA; 0 on one cpu. */
 	u64 prepaid_ns;
+	/*
+	 * What all are behind together for tasks that went away ahead, or began behind, and for what the ideal
+	 * gave to tasks that are ahead while nobody was awake.
+	 */
+	u64 missing_ns;
 	/* The weight of all tasks that are served, and of those entitled to a cpu. */
 	u64 total, capped;
 	u32 cpus;
@@ -237,16 +245,45 @@ static __always_inline void online_share(s64 error_ns)
 	ONLINE->stale = true;
 }
 
-/*
- * Moves time on, while so many cpus were wasting it. There runs what was charged before, and what is left all
- * share. Nobody is asleep for it before errors are asked for.
- */
-static __always_inline void online_pass(u64 now_ns, u32 wasting)
+/* What a task is behind and has no use for makes up for what is missing, and is shared if it is more. */
+static __always_inline void online_give_up(s64 behind_ns)
 {
-	u64 wasted_ns = (now_ns - ONLINE->now_ns) * wasting, run_ns;
+	u64 made_up_ns = behind_ns > 0 ? behind_ns : 0;
+
+	if (made_up_ns > ONLINE->missing_ns)
+		made_up_ns = ONLINE->missing_ns;
+	ONLINE->missing_ns -= made_up_ns;
+	online_share(made_up_ns - (u64)behind_ns);
+	online_look();
+}
+
+/* True if somebody sleeps ahead. */
+static __always_inline bool online_expects_ends(void)
+{
+	return ONLINE->heap[HEAP_ENDS].count || ONLINE->capped_ahead;
+}
+
+/* Nobody is awake, and the ideal serves those who are ahead. */
+policy_fn u32 online_pass_asleep(u64 elapsed_ns)
+{
+	u32 ahead = ONLINE->heap[HEAP_ENDS].count + ONLINE->capped_ahead;
+
+	ONLINE->missing_ns += elapsed_ns * (ahead < ONLINE->cpus ? ahead : ONLINE->cpus);
+	return 0;
+}
+
+/*
+ * Moves time on, while so many tasks were awake, and so many cpus were wasting it. There runs what was
+ * charged before, and what is left all share. Nobody is asleep for it before errors are asked for.
+ */
+static __always_inline void online_pass(u64 now_ns, u32 awake, u32 wasting)
+{
+	u64 elapsed_ns = now_ns - ONLINE->now_ns, wasted_ns = elapsed_ns * wasting, run_ns;
 
 	ONLINE->now_ns = now_ns;
 	ONLINE->stale = true;
+	if (!awake && online_expects_ends())
+		online_pass_asleep(elapsed_ns);
 	if (!wasted_ns)
 		return;
 	run_ns = wasted_ns < ONLINE->prepaid_ns ? wasted_ns : ONLINE->prepaid_ns;
@@ -363,12 +400,6 @@ static __always_inline void online_expect_no_end(u32 id)
 		heap_remove(HEAP_ENDS, id);
 }
 
-/* True if somebody sleeps ahead. */
-static __always_inline bool online_expects_ends(void)
-{
-	return ONLINE->heap[HEAP_ENDS].count || ONLINE->capped_ahead;
-}
-
 /* A task's mode has changed; if that is since another one left, it has had more from then on. */
 static __always_inline void online_moved(u32 id)
 {
@@ -474,8 +505,7 @@ static __always_inline void online_note_lasted(struct online_task __arena *task,
 static __always_inline void online_share_rest(void)
 {
 	ONLINE->lasted_ns = 0;
-	online_share(-ONLINE->rest_ns);
-	online_look();
+	online_give_up(ONLINE->rest_ns);
 }
 
 /*
@@ -582,12 +612,26 @@ static __always_inline void online_add(u32 id, u32 weight)
 	task->weight = weight;
 }
 
-/* A task, which is asleep, goes away. What it is ahead stays missing in the errors of the others. */
+/* A task, which is asleep, goes away. What it is ahead is missing in the errors of the others. */
 policy_fn u32 online_remove(u32 id)
 {
+	s64 error_ns;
+
 	if (ONLINE_TASK(id)->ahead)
 		online_end(id);
+	error_ns = online_error_ns(id);
+	if (error_ns > 0)
+		ONLINE->missing_ns += error_ns;
+	else if (error_ns)
+		online_give_up(-error_ns);
 	return 0;
+}
+
+/* A task, which is asleep, is behind by so much more from now on. */
+static __always_inline void online_endow(u32 id, u64 behind_ns)
+{
+	ONLINE->missing_ns += behind_ns;
+	online_add_ns(ONLINE_TASK(id), -(s64)behind_ns);
 }
 
 /* A task wants to run from now on: its error, as online_error_ns tells it. */
