@@ -59,6 +59,8 @@ pub(crate) struct ResponseRow {
     pub(crate) cpus: usize,
     pub(crate) mix: String,
     pub(crate) scheduler: String,
+    /// What they ask for, all that they use in a period, of an equal share of the cpus.
+    pub(crate) need_percent: f64,
     /// Periods in which they ran.
     pub(crate) served_percent: f64,
     /// From the time that they wanted to run until they did.
@@ -305,16 +307,18 @@ fn group_table(text: &mut String, rows: &[&GroupRow]) {
 fn response_table(text: &mut String, rows: &[&ResponseRow]) {
     let mut line = |words: String| text.write_str(&(words + "\n")).expect("a string takes all");
     line(
-        "| cpus | tasks | scheduler | periods served | median wait, ms | 99 % | longest | hogs |"
+        "| cpus | tasks | scheduler | asked for, of the share | periods served | median wait, ms \
+         | 99 % | longest | hogs |"
             .into(),
     );
-    line("|---|---|---|---|---|---|---|---|".into());
+    line("|---|---|---|---|---|---|---|---|---|".into());
     for row in rows {
         line(format!(
-            "| {} | {} | {} | {:.1} % | {:.2} | {:.2} | {:.1} | {:.3} .. {:.3} |",
+            "| {} | {} | {} | {:.0} % | {:.1} % | {:.2} | {:.2} | {:.1} | {:.3} .. {:.3} |",
             row.cpus,
             row.mix,
             short(&row.scheduler),
+            row.need_percent,
             row.served_percent,
             row.p50_ms,
             row.p99_ms,

@@ -81,13 +81,14 @@ fn kill_9_leaves_nothing_stopped_or_frozen() {
             std::thread::sleep(Duration::from_secs(1));
             for (moment, child) in &runs {
                 let held = held_for_long(child.id());
-                kill_processes_of(child.id());
                 if !held.is_empty() {
                     failures.push(format!("{backend}, killed after {moment:?}: {held:?}"));
                 }
             }
-            // In the middle of an exec, which takes seconds on a busy machine, none carries the mark.
+            // In the middle of an exec, which takes seconds on a busy machine, none carries the mark. What
+            // these have started by then does.
             started.into_iter().for_each(|pid| signal(pid, "KILL"));
+            runs.iter().for_each(|(_, child)| kill_processes_of(child.id()));
         }
     }
     // Only now: nothing of this test goes on running.

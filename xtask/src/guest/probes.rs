@@ -32,10 +32,14 @@ const CASES: &[Case] = &[
 ];
 
 impl Case {
+    /// What a probe asks for that uses so much in a period, of an equal share of the cpus.
+    fn need(&self, used_us: f64) -> f64 {
+        used_us / self.period_us as f64 * (self.hogs + self.probes) as f64 / self.cpus as f64
+    }
+
     /// Probes that need nearly all of their share, or more, have to wait for it now and then.
     fn is_easy(&self) -> bool {
-        let need = self.run_us as f64 / self.period_us as f64;
-        need < 0.9 * self.cpus as f64 / (self.hogs + self.probes) as f64
+        self.need(self.run_us as f64) < 0.9
     }
 
     fn name(&self) -> String {
@@ -102,6 +106,7 @@ impl Args {
         let used: Vec<f64> = after.iter().zip(&before).map(|(a, b)| (a - b) as f64).collect();
         let mean = used.iter().sum::<f64>() / used.len() as f64;
         let (part, all) = served(&responses);
+        let used_us: u64 = responses.iter().map(|r| r.used_us).sum();
         let mut waits_us: Vec<u64> = responses.into_iter().flat_map(|r| r.waits_us).collect();
         waits_us.sort_unstable();
         ensure!(!waits_us.is_empty(), "no probe ever ran");
@@ -110,6 +115,7 @@ impl Args {
             cpus: case.cpus,
             mix: case.name(),
             scheduler: command_line.to_string(),
+            need_percent: case.need(used_us as f64 / part as f64) * 100.0,
             served_percent: part as f64 / all as f64 * 100.0,
             p50_ms: percentile(50) / 1000.0,
             p99_ms: percentile(99) / 1000.0,
@@ -140,6 +146,8 @@ fn served(responses: &[Responses]) -> (u64, u64) {
 /// What a probe saw.
 struct Responses {
     periods: u64,
+    /// Its cpu time, from the first to the last.
+    used_us: u64,
     /// From the time that it wanted to run until it did.
     waits_us: Vec<u64>,
 }
@@ -160,8 +168,9 @@ impl Probe {
         out.read_to_string(&mut said)?;
         ensure!(self.0.wait()?.success(), "a probe failed");
         let mut numbers = said.split_whitespace().map(str::parse);
-        let periods = numbers.next().context("a probe said nothing")??;
-        Ok(Responses { periods, waits_us: numbers.collect::<Result<_, _>>()? })
+        let mut number = || numbers.next().context("a probe said too little");
+        let (periods, used_us) = (number()??, number()??);
+        Ok(Responses { periods, used_us, waits_us: numbers.collect::<Result<_, _>>()? })
     }
 }
 
@@ -174,7 +183,7 @@ pub(crate) struct ProbeArgs {
 
 impl ProbeArgs {
     /// Sleeps to the beginning of each period and computes. Periods that pass while it still computes
-    /// are missed. Prints the number of all periods, then the waits.
+    /// are missed. Prints the number of all periods, its cpu time in them, then the waits.
     pub(crate) fn execute(self) -> Result<ExitCode> {
         system::sleep_exactly()?;
         // Each its own phase, or all would always wake at once.
@@ -182,7 +191,7 @@ impl ProbeArgs {
         let begin_us = system::monotonic_us() + self.period_us + phase_us;
         let periods = self.seconds * 1_000_000 / self.period_us;
         let mut waits_us = Vec::with_capacity(usize::try_from(periods)?);
-        let mut period = 0;
+        let (mut period, first_us) = (0, system::thread_us());
         while period < periods {
             let due_us = begin_us + period * self.period_us;
             system::sleep_until_us(due_us)?;
@@ -192,7 +201,7 @@ impl ProbeArgs {
             period = (period + 1).max((system::monotonic_us() - begin_us) / self.period_us);
         }
         let waits: Vec<String> = waits_us.iter().map(u64::to_string).collect();
-        println!("{periods} {}", waits.join(" "));
+        println!("{periods} {} {}", system::thread_us() - first_us, waits.join(" "));
         Ok(ExitCode::SUCCESS)
     }
 }
