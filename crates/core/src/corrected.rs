@@ -84,8 +84,8 @@
 //!
 //! 1. *Sum.* While what is charged is the time that passes, and on several cpus no task goes away behind,
 //!    the errors of all tasks add up to 0 or less, those of tasks that sleep behind included: the machine
-//!    serves at no time more than the ideal, which serves whoever is awake. (On one cpu exactly to what is
-//!    *missing*: `online.rs`, and a property test there.)
+//!    serves at no time more than the ideal, which serves whoever is awake. (On one cpu they are below 0 by
+//!    exactly what is *missing*: `online.rs`, and a property test there.)
 //! 2. *Nobody is far ahead*, on one cpu, while besides no task sleeps behind: at a decision nobody runs,
 //!    so by 1 the errors of those that wait add up to 0 or less (those that sleep in the ideal are
 //!    ahead), and one of them is at most 0. If that one is among the candidates, the task that runs in a
