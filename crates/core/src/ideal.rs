@@ -410,6 +410,11 @@ impl ServiceErrors {
         self.classes.count()
     }
 
+    /// How many cpus they keep busy.
+    pub(crate) fn busy_cpus(&self) -> usize {
+        self.runnable().min(self.cpus)
+    }
+
     /// The runnable tasks that are not capped share an error of `error_ns` in proportion to their weights, if
     /// there are any.
     pub(crate) fn share(&mut self, error_ns: i64) {

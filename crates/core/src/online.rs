@@ -25,8 +25,7 @@
 //! What they are below 0 for that is *missing* (on one cpu exactly; on several, cpus that only some leave
 //! idle are not counted, since who runs may have lost what is missing). What a task had no use for makes up
 //! for it first, and is shared if it is more: else tasks that are behind, and sleep in turn, would pass on to
-//! each other for ever what nobody wants. So are those who stay not ahead of nobody, for what one who is gone
-//! was behind.
+//! each other for ever what nobody wants. So nobody who stays is ahead for what one who is gone was behind.
 //!
 //! What a task ran counts when it did, whenever it is charged for it. What it is charged for before, it is
 //! ahead by; nobody is behind for that, since then a cpu is idle for the ideal's caller.
@@ -43,7 +42,6 @@ use crate::queue::Heap;
 /// Service less ideal service of tasks that sleep and wake. See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub(crate) struct Online {
-    cpus: usize,
     errors: ServiceErrors,
     kept_ns: Nanos,
     /// Tasks that are ahead, and not entitled to a whole cpu, by the V of their end.
@@ -80,7 +78,6 @@ impl Online {
         let mut errors = ServiceErrors::new(cpus);
         errors.watch_caps();
         Online {
-            cpus,
             errors,
             kept_ns,
             ends: Heap::default(),
@@ -147,7 +144,7 @@ impl Online {
         self.errors.advance(now_ns);
         // The machine idles, and the ideal does not.
         if self.asleep_ahead == self.errors.runnable() {
-            self.missing_ns += elapsed_ns * self.asleep_ahead.min(self.cpus) as u64;
+            self.missing_ns += elapsed_ns * self.errors.busy_cpus() as u64;
         }
         let wasted_ns = elapsed_ns * wasting as u64;
         let run_ns = wasted_ns.min(self.prepaid_ns);

@@ -8,6 +8,7 @@ mod common;
 mod campaign;
 mod cheats;
 mod control;
+mod departures;
 mod families;
 mod fixed;
 mod late;

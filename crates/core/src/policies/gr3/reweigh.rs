@@ -353,17 +353,13 @@ mod tests {
         most.map_or(0.0, |parts| f64::from(u32::try_from(parts).unwrap()) / 65536.0)
     }
 
-    /// What was found is no bound: up to 4 quanta in a hundred cases, up to 6.7 in 123,000. A campaign
-    /// (`cargo xtask properties`) asks for thousands.
-    fn most_expected() -> f64 {
-        if ProptestConfig::default().cases > 1000 { 8.0 } else { 5.0 }
-    }
-
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(100))]
 
-        /// A hundred cases find more where work is rescaled to whole quanta as tasks leave (6), or the cap
-        /// changes (10), or where it does not follow whom the cap moves (80).
+        /// Up to four quanta were found in a hundred cases, and more where work is rescaled to whole quanta
+        /// as tasks leave (6), or the cap changes (10), or where it does not follow whom the cap moves (80).
+        /// Thousands of cases find up to 6.7 (123,000 tried); it is not known why, and most rounds of
+        /// `cargo xtask properties` fail here.
         #[test]
         fn a_group_is_behind_if_its_tasks_are(
             events in proptest::collection::vec(event(), 1000..2000),
@@ -379,7 +375,7 @@ mod tests {
                 apply(&mut gr3, &mut awake, event);
                 most = most.max(out_of_balance(&gr3));
             }
-            prop_assert!(most < most_expected(), "{} quanta", most);
+            prop_assert!(most < 5.0, "{} quanta", most);
         }
     }
 }
