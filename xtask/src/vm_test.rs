@@ -126,7 +126,8 @@ pub(crate) fn run() -> Result<()> {
         [explained(), loaded(&checks), run_command(), other_policies(), corrected(), hotplug()];
     boot_and_check(&machine, &scripts)?;
     eprintln!("xtask: in the kernel, 2 cpus, recorded");
-    boot_and_check(&machine, &[sleepers_and_naps(), naps_that_pass(), recorded(), crowd()])?;
+    let scripts = [sleepers_and_naps(), sleepers_apart(), naps_that_pass(), recorded(), crowd()];
+    boot_and_check(&machine, &scripts)?;
     eprintln!("xtask: a slow cpu goes and comes");
     let machine = Check { cpus: 2, icount: Some(SLOW_ICOUNT), ..Check::default() };
     boot_and_check(&machine, &[slow_hotplug()])?;
@@ -234,15 +235,24 @@ fn other_policies() -> String {
     under("--policy wfq", &[storm(), naps("--case '100x2 and'")])
 }
 
+/// Tasks that sleep get what they need, and but for one in a hundred wait no longer.
+fn probes(p99_ms: u32) -> String {
+    format!(
+        "xtask guest probes --seconds {SLEEPER_SECONDS} --served {SERVED_PERCENT} --p99 {p99_ms} \
+         --under loaded"
+    )
+}
+
+/// Also where queues have locks of their own.
+fn sleepers_apart() -> String {
+    under_and_verified(&format!("--policy {}", APART.0), &[probes(P99_MS)])
+}
+
 /// Tasks that sleep get what they need, at once; a cgroup keeps its share while some of its tasks nap; a
 /// hundred hogs of one that wake at once take no more than its weight gives them, whatever each was paid
 /// while it slept. The policy decides as the core's, which knows neither cgroups nor masks, and lets no turn
 /// go on for longer than others had no use for theirs.
 fn sleepers_and_naps() -> String {
-    let probes = format!(
-        "xtask guest probes --seconds {SLEEPER_SECONDS} --served {SERVED_PERCENT} --p99 {P99_MS} \
-         --under loaded"
-    );
     let bursts = format!(
         "xtask guest groups --seconds 2 --error {GROUP_ERROR} --case '100x1, 100x10, 100x100' \
          --under loaded"
@@ -250,7 +260,7 @@ fn sleepers_and_naps() -> String {
     let moves = "xtask guest groups --seconds 1 --case '200x3' --under loaded";
     let bound = "xtask guest bound --seconds 1 --case '3, 2, 1 on cpu 1; 3, 3' --under loaded";
     let naps = naps("--case '100x2 and' --case '50x2 and'");
-    under_and_verified("", &[probes, naps, bursts, moves.into(), bound.into()])
+    under_and_verified("", &[probes(P99_MS), naps, bursts, moves.into(), bound.into()])
         + &["lengthen", "keep", "forfeit", "paid"].map(is_recorded).concat()
 }
 
@@ -419,7 +429,7 @@ fn refusals() -> String {
     "test \"$(cat /sys/kernel/sched_ext/state)\" = disabled
 refused scx_prorata --policy none
 refused scx_prorata --policy gdq:t=0
-refused scx_prorata --policy gdq-distributed:sleepers=turns
+refused scx_prorata --policy gdq-distributed:sleepers=corrected
 refused scx_prorata --policy gdq-distributed
 grep -q 'add --groups off' /tmp/refusal
 refused scx_prorata --quantum 5

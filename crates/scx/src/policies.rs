@@ -51,5 +51,6 @@ policies! {
     wfq_corrected "wfq" Sleepers::Corrected, WfqCorrectedSkel WfqCorrectedSkelBuilder;
     dfs_fa "dfs-fa" Sleepers::Paper | Sleepers::Turns, DfsFaSkel DfsFaSkelBuilder;
     dfs_fa_corrected "dfs-fa" Sleepers::Corrected, DfsFaCorrectedSkel DfsFaCorrectedSkelBuilder;
-    gdq_distributed "gdq-distributed" Sleepers::Paper, GdqDistributedSkel GdqDistributedSkelBuilder;
+    gdq_distributed "gdq-distributed" Sleepers::Paper | Sleepers::Turns,
+        GdqDistributedSkel GdqDistributedSkelBuilder;
 }

@@ -134,7 +134,6 @@ const CORRECTED: [&str; 2] = ["gdq", "vtrr"];
 /// What becomes of tasks that sleep unless the user says otherwise.
 fn default_sleepers(name: &str) -> Sleepers {
     match name {
-        name if APART.contains(&name) => Sleepers::Paper,
         name if CORRECTED.contains(&name) => Sleepers::Corrected,
         _ => Sleepers::Turns,
     }
@@ -168,9 +167,9 @@ pub(crate) fn parse(text: &str) -> Result<Spec, String> {
                 format!("option '{key}' takes a number from {least} to {most}, not '{value}'")
             })?;
     }
-    if APART.contains(name) && sleepers != Sleepers::Paper {
+    if APART.contains(name) && sleepers == Sleepers::Corrected {
         return Err(format!(
-            "{name} has no turns for tasks that sleep yet: write {name}:{SLEEPERS}=paper, or use gdq"
+            "{name} has no corrected turns yet: write {name}:{SLEEPERS}=turns, or use gdq"
         ));
     }
     Ok(Spec { name, sleepers, options })
@@ -194,7 +193,7 @@ mod tests {
         assert_eq!(parse("gdq:t=7").unwrap().to_string(), "gdq:sleepers=corrected,t=7,delta=4");
         assert_eq!(parse("gr3").unwrap().to_string(), "gr3:sleepers=turns");
         let apart = parse("gdq-distributed:t=7").unwrap().to_string();
-        assert_eq!(apart, "gdq-distributed:sleepers=paper,t=7,delta=4");
+        assert_eq!(apart, "gdq-distributed:sleepers=turns,t=7,delta=4");
         for spec in ["gr3:sleepers=paper", "vtrr:sleepers=turns"] {
             assert_eq!(parse(spec).unwrap().to_string(), spec);
         }
@@ -207,7 +206,7 @@ mod tests {
             "gdq:x=1",
             "gdq:t=-1",
             "gr3:t=1",
-            "gdq-distributed:sleepers=turns",
+            "gdq-distributed:sleepers=corrected",
             "",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");

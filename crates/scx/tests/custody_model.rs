@@ -5,8 +5,10 @@
 //! lock. Tasks wake, sleep, are requeued (renice does so), end their quanta, and may read then what RCU
 //! protects (`src/bpf/reader.h`); as the scheduler loads it finds some that do not sleep. Task 0 may run on
 //! cpu 0 only. The policy is what its contract says: it gives a waiting task to who picks, at once, and
-//! answers "picked" when it is to block one that it has given away (how it does is in `queue_model.rs`). What
-//! is not modelled: rescues, tasks beside the policy, and who runs how long.
+//! answers "picked" when it is to block one that it has given away (how it does is in `queue_model.rs`).
+//! Where turns are kept for who sleeps (`src/bpf/credit.h`), a task has credit when it wakes or not, and room
+//! for more when it sleeps, or is paid, or not, as it may. What is not modelled: rescues, tasks beside the
+//! policy, and who runs how long.
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -14,6 +16,8 @@ const CPUS: usize = 2;
 const TASKS: usize = 2;
 /// Times that a task wakes, is requeued, or reads as it makes room; where none sleeps at first, two less.
 const CHANGES: u8 = 4;
+/// The same where turns are kept for who sleeps.
+const CHANGES_KEPT: u8 = 3;
 
 type Cpu = usize;
 type Id = usize;
@@ -35,6 +39,11 @@ enum Word {
     Running(Cpu),
     Away,
     Claimed,
+    /// It waits in the policy, and sleeps; or runs outside it.
+    Asleep,
+    OnCredit,
+    /// Whoever has paid it is about to take it out of the policy. (Whether it runs then is not in the word.)
+    Paid(bool),
 }
 
 /// Where the kernel has it.
@@ -84,9 +93,12 @@ enum Leaving {
     /// Its run is to end, to wait then: it is claimed; it is charged.
     Ends,
     Charged,
-    /// It is claimed; it is to have this word.
-    Blocks,
+    /// It is claimed, and has this word again if it was picked meanwhile; it is to have this word.
+    Blocks(Word),
     Writes(Word),
+    /// It sleeps, and keeps its place: its run is to end; or it is to wake in the policy.
+    Keeps,
+    Stays,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -118,6 +130,11 @@ enum Phase {
     Picks,
     /// The policy has given it a task.
     Says(Id),
+    /// That sleeps, or runs on credit, as the word said, and was paid in full: it is to leave the policy; it
+    /// was only charged; it is to have this word.
+    Pays(Id, Word),
+    PaysAndBlocks(Id, Word),
+    PaysAndWrites(Id, Word),
     /// It has said so, and looks whether the task is in transit; it is not.
     Looks(Id),
     Inserts(Id),
@@ -152,6 +169,8 @@ struct State {
     changes: u8,
     /// A call that the policy's contract forbids.
     illegal: bool,
+    /// As [`Custody::keeps`].
+    keeps: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,10 +191,20 @@ enum Flaw {
     LeavesReaders,
     /// A cpu picks while somebody who has claimed its task is about to tell the policy that its run is over.
     PicksEarly,
+    /// `ops.enqueue` leaves a task in our custody that is about to be out of the policy, since it was paid.
+    LeavesPaid,
 }
 
 struct Custody {
     flaw: Flaw,
+    /// Turns are kept for who sleeps.
+    keeps: bool,
+}
+
+impl Custody {
+    fn changes(&self) -> u8 {
+        if self.keeps { CHANGES_KEPT } else { CHANGES }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,14 +213,16 @@ enum Step {
     /// It reads, or not.
     Requeue(Id, bool),
     Sleep(Id),
-    /// What comes next with a task in hand, where it can go one way or the other: its run goes on, or not;
-    /// it is stopped at once, or not.
+    /// What comes next with a task in hand, where it can go one way or the other: its run goes on, or not; it
+    /// has credit, or not; it keeps its place, or not; it is stopped at once, or not.
     Hand(Id, bool),
     Arrive(Id),
     QuantumEnds(Cpu),
     /// An idle cpu that was kicked, or has a task in its queue.
     Schedule(Cpu),
     Pick(Cpu, Id),
+    /// It was given a task that sleeps: it has no more room for pay, or has; it is stopped at once, or not.
+    Pay(Cpu, bool),
     /// Its current task, which reads, or not, goes back.
     MakeRoom(Cpu, bool),
     /// What comes next on a cpu, without a choice.
@@ -281,17 +312,24 @@ impl State {
     fn enqueue(&mut self, id: Id, owed: bool, flaw: Flaw) {
         let task = self.tasks[id];
         match task.word {
+            Word::Blocked if self.keeps && owed => self.run_here(id, Word::Away),
             Word::Blocked => {
                 self.tasks[id].word = Word::Claimed;
                 self.tasks[id].hand = Hand::Joins;
             }
-            Word::Waiting | Word::Claimed => self.tasks[id].hand = Hand::Rests,
+            Word::Asleep if owed => self.run_here(id, Word::OnCredit),
+            Word::Asleep => self.waits_again(id),
+            Word::Waiting | Word::Claimed | Word::Paid(_) => self.tasks[id].hand = Hand::Rests,
             Word::Running(cpu) if owed && Task::may_run(id, cpu) => {
                 let to = if cpu == task.home { Place::Local(cpu) } else { Place::Inbound(cpu) };
                 self.comes_to_rest(id, to);
             }
             Word::Running(cpu) => self.leaves(id, Then::Rejoin(cpu)),
-            Word::Away if owed => self.comes_to_rest(id, Place::Local(task.home)),
+            Word::Away | Word::OnCredit if owed => self.comes_to_rest(id, Place::Local(task.home)),
+            Word::OnCredit => {
+                self.waits_again(id);
+                self.kick(task.home, flaw);
+            }
             Word::Away => {
                 self.tasks[id].word = Word::Claimed;
                 self.tasks[id].hand = Hand::Joins;
@@ -299,6 +337,21 @@ impl State {
                 self.kick(task.home, flaw);
             }
         }
+    }
+
+    /// It runs outside the policy on its own cpu.
+    fn run_here(&mut self, id: Id, word: Word) {
+        self.tasks[id].word = word;
+        let home = self.tasks[id].home;
+        self.occupy(home);
+        self.comes_to_rest(id, Place::Local(home));
+    }
+
+    /// Of a task that is in the policy still.
+    fn waits_again(&mut self, id: Id) {
+        self.tasks[id].word = Word::Waiting;
+        self.tasks[id].hand = Hand::Rests;
+        self.offer();
     }
 
     /// A task is out of the policy.
@@ -345,6 +398,9 @@ impl State {
     fn leave(&mut self, id: Id, then: Then, how: Leaving, at_once: bool, flaw: Flaw) {
         let go = |state: &mut State, how| state.tasks[id].hand = Hand::Leaves(then, how);
         match how {
+            Leaving::Looks if self.keeps && then == Then::Sleep && at_once => {
+                self.keep(id, flaw);
+            }
             Leaving::Looks => match self.tasks[id].word {
                 Word::Running(cpu) => {
                     self.claim(id, flaw);
@@ -358,9 +414,9 @@ impl State {
                     }
                     go(self, if waits { Leaving::Ends } else { Leaving::Stops });
                 }
-                Word::Waiting => {
+                word @ (Word::Waiting | Word::OnCredit | Word::Asleep) => {
                     self.claim(id, flaw);
-                    go(self, Leaving::Blocks);
+                    go(self, Leaving::Blocks(word));
                 }
                 Word::Away => {
                     self.tasks[id].word = Word::Blocked;
@@ -370,8 +426,16 @@ impl State {
                     }
                     self.has_left(id, then);
                 }
-                Word::Blocked | Word::Claimed => {}
+                Word::Blocked | Word::Claimed | Word::Paid(_) => {}
             },
+            Leaving::Keeps => {
+                self.charge(id);
+                go(self, Leaving::Writes(Word::Asleep));
+            }
+            Leaving::Stays => {
+                self.wake(id);
+                go(self, Leaving::Writes(Word::Asleep));
+            }
             Leaving::Stops => {
                 self.charge(id);
                 if at_once {
@@ -396,18 +460,41 @@ impl State {
                     self.kick(self.tasks[id].home, flaw);
                 }
             }
-            Leaving::Blocks => {
+            Leaving::Blocks(back) => {
                 let is_out = self.block(id, flaw);
-                go(self, Leaving::Writes(if is_out { Word::Blocked } else { Word::Waiting }));
+                go(self, Leaving::Writes(if is_out { Word::Blocked } else { back }));
             }
             Leaving::Writes(word) => {
                 self.tasks[id].word = word;
-                if word == Word::Blocked {
-                    self.has_left(id, then);
-                } else {
-                    go(self, Leaving::Looks);
+                match word {
+                    Word::Blocked => self.has_left(id, then),
+                    Word::Asleep => self.comes_to_rest(id, Place::Asleep),
+                    _ => go(self, Leaving::Looks),
                 }
             }
+        }
+    }
+
+    /// A task falls asleep, and keeps its place in the policy, or has one.
+    fn keep(&mut self, id: Id, flaw: Flaw) {
+        let go = |state: &mut State, how| state.tasks[id].hand = Hand::Leaves(Then::Sleep, how);
+        match self.tasks[id].word {
+            Word::Running(cpu) => {
+                self.claim(id, flaw);
+                if cpu != self.tasks[id].home {
+                    self.kick(cpu, flaw);
+                }
+                go(self, Leaving::Keeps);
+            }
+            Word::Away => {
+                self.tasks[id].word = Word::Claimed;
+                go(self, Leaving::Stays);
+            }
+            Word::Waiting | Word::OnCredit => {
+                self.tasks[id].word = Word::Asleep;
+                self.comes_to_rest(id, Place::Asleep);
+            }
+            Word::Blocked | Word::Claimed | Word::Asleep | Word::Paid(_) => {}
         }
     }
 
@@ -427,6 +514,8 @@ impl State {
         } else if self.tasks[id].word == Word::Away {
             self.tasks[id].word = Word::Claimed;
             self.cpus[cpu].phase = Phase::Rejoins(id);
+        } else if self.tasks[id].word == Word::OnCredit {
+            self.tasks[id].word = Word::Waiting;
         }
     }
 
@@ -475,7 +564,11 @@ impl State {
             }
             Phase::Idles => {
                 self.cpus[cpu].task = None;
-                let is_sent = |task: &Task| task.word == Word::Away && task.home == cpu;
+                let is_sent = |task: &Task| {
+                    let is_out =
+                        matches!(task.word, Word::Away | Word::OnCredit | Word::Paid(true));
+                    is_out && task.home == cpu
+                };
                 if self.tasks.iter().any(is_sent) {
                     self.occupy(cpu);
                 }
@@ -490,6 +583,15 @@ impl State {
                 } else {
                     go(self, Phase::Looks(id));
                 }
+            }
+            Phase::Pays(..) => unreachable!("it is stopped at once, or not"),
+            Phase::PaysAndBlocks(id, word) => {
+                let word = if self.block(id, flaw) { State::paid_in_full(word) } else { word };
+                go(self, Phase::PaysAndWrites(id, word));
+            }
+            Phase::PaysAndWrites(id, word) => {
+                self.tasks[id].word = word;
+                go(self, Phase::Picks);
             }
             Phase::Looks(id) if self.tasks[id].in_transit => go(self, Phase::Flushes),
             Phase::Looks(id) => go(self, Phase::Inserts(id)),
@@ -517,16 +619,48 @@ impl State {
         }
     }
 
+    fn paid_in_full(word: Word) -> Word {
+        if word == Word::Asleep { Word::Blocked } else { Word::Away }
+    }
+
+    fn pay(&mut self, cpu: Cpu, choice: bool) {
+        let go = |state: &mut State, phase| state.cpus[cpu].phase = phase;
+        match self.cpus[cpu].phase {
+            Phase::Says(id) if choice => {
+                let word = self.tasks[id].word;
+                self.tasks[id].word = Word::Paid(word == Word::OnCredit);
+                go(self, Phase::Pays(id, word));
+            }
+            Phase::Says(id) => {
+                self.charge(id);
+                go(self, Phase::Picks);
+            }
+            Phase::Pays(id, word) => {
+                self.charge(id);
+                if choice {
+                    self.tasks[id].policy = Policy::Blocked;
+                    go(self, Phase::PaysAndWrites(id, State::paid_in_full(word)));
+                } else {
+                    go(self, Phase::PaysAndBlocks(id, word));
+                }
+            }
+            _ => unreachable!("it pays nobody"),
+        }
+    }
+
     fn refuse(&mut self, cpu: Cpu, id: Id, how: Leaving, flaw: Flaw) {
         let next = match how {
             Leaving::Ends => {
                 self.charge(id);
-                Phase::Refuses(id, Leaving::Blocks)
+                Phase::Refuses(id, Leaving::Blocks(Word::Waiting))
             }
-            Leaving::Looks | Leaving::Stops | Leaving::Waits | Leaving::Charged => {
-                unreachable!("it is refused in one go")
-            }
-            Leaving::Blocks => {
+            Leaving::Looks
+            | Leaving::Stops
+            | Leaving::Waits
+            | Leaving::Charged
+            | Leaving::Keeps
+            | Leaving::Stays => unreachable!("it is refused in one go"),
+            Leaving::Blocks(_) => {
                 let is_out = self.block(id, flaw);
                 Phase::Refuses(id, Leaving::Writes(if is_out { Word::Away } else { Word::Waiting }))
             }
@@ -547,8 +681,7 @@ impl State {
 
     /// A cpu is sent something that is not the policy's.
     fn occupy(&mut self, cpu: Cpu) {
-        if self.cpus[cpu].task.is_none() {
-            self.cpus[cpu].idle = false;
+        if self.cpus[cpu].task.is_none() && !std::mem::replace(&mut self.cpus[cpu].idle, false) {
             self.offer();
         }
     }
@@ -602,7 +735,7 @@ impl State {
             })
     }
 
-    fn task_steps(&self, id: Id, push: &mut impl FnMut(Step)) {
+    fn task_steps(&self, id: Id, flaw: Flaw, push: &mut impl FnMut(Step)) {
         let task = &self.tasks[id];
         let either = [false, true].into_iter();
         match (task.hand, task.place) {
@@ -622,11 +755,16 @@ impl State {
             (Hand::None, Place::On(cpu)) if self.cpus[cpu].phase == Phase::Out => {
                 push(Step::Sleep(id))
             }
+            // It waits for who takes it out of the policy.
+            (Hand::Looks, _) if matches!(task.word, Word::Paid(_)) && flaw != Flaw::LeavesPaid => {}
             (Hand::Looks | Hand::Leaves(_, Leaving::Stops), _) => {
                 either.for_each(|choice| push(Step::Hand(id, choice)));
             }
             (Hand::Leaves(_, Leaving::Looks), _)
-                if matches!(task.word, Word::Claimed | Word::Blocked) => {}
+                if matches!(task.word, Word::Claimed | Word::Blocked | Word::Paid(_)) => {}
+            (Hand::Leaves(Then::Sleep, Leaving::Looks), _) if self.keeps => {
+                either.for_each(|keeps| push(Step::Hand(id, keeps)));
+            }
             (Hand::Joins | Hand::Joined | Hand::Rests | Hand::Leaves(..), _) => {
                 push(Step::Hand(id, false))
             }
@@ -644,6 +782,8 @@ impl State {
         match self.cpus[cpu].phase {
             // Its current task is about to sleep, or another is handed to it.
             Phase::Out | Phase::Switches if is_held => {}
+            Phase::Out
+                if current.is_some_and(|id| matches!(self.tasks[id].word, Word::Paid(_))) => {}
             Phase::Out if current.is_some() => push(Step::QuantumEnds(cpu)),
             Phase::Out if self.cpus[cpu].kicked || self.local(cpu).is_some() => {
                 push(Step::Schedule(cpu));
@@ -658,6 +798,10 @@ impl State {
             }
             Phase::Picks if !self.is_awaited(cpu) && waiting().next().is_some() => {
                 waiting().for_each(|id| push(Step::Pick(cpu, id)));
+            }
+            Phase::Pays(..) => [false, true].into_iter().for_each(|pay| push(Step::Pay(cpu, pay))),
+            Phase::Says(id) if matches!(self.tasks[id].word, Word::Asleep | Word::OnCredit) => {
+                [false, true].into_iter().for_each(|pay| push(Step::Pay(cpu, pay)));
             }
             // It waits for who has claimed it.
             Phase::Says(id) if self.tasks[id].word != Word::Waiting && flaw != Flaw::Unclaimed => {}
@@ -696,8 +840,13 @@ impl Model for Custody {
             idle: true,
             kicked: false,
         };
-        let asleep =
-            State { tasks: [task; TASKS], cpus: [cpu; CPUS], changes: CHANGES, illegal: false };
+        let asleep = State {
+            tasks: [task; TASKS],
+            cpus: [cpu; CPUS],
+            changes: self.changes(),
+            illegal: false,
+            keeps: self.keeps,
+        };
         let found = |running: Id| {
             let (queued, mut state) = (1 - running, asleep.clone());
             state.changes -= 2;
@@ -715,7 +864,7 @@ impl Model for Custody {
         if state.illegal {
             return;
         }
-        (0..TASKS).for_each(|id| state.task_steps(id, &mut |step| actions.push(step)));
+        (0..TASKS).for_each(|id| state.task_steps(id, self.flaw, &mut |step| actions.push(step)));
         (0..CPUS).for_each(|cpu| state.cpu_steps(cpu, self.flaw, &mut |step| actions.push(step)));
     }
 
@@ -749,6 +898,7 @@ impl Model for Custody {
             }
             Step::QuantumEnds(cpu) | Step::Schedule(cpu) => state.schedules(cpu),
             Step::Pick(cpu, id) => state.pick(cpu, id),
+            Step::Pay(cpu, choice) => state.pay(cpu, choice),
             Step::MakeRoom(cpu, reads) => {
                 state.changes -= u8::from(reads);
                 state.make_room(cpu, reads, self.flaw);
@@ -773,7 +923,12 @@ impl Model for Custody {
                         task.policy == Policy::Blocked
                             && matches!(task.place, Place::On(_) | Place::Local(_))
                     }
-                    Word::Claimed => false,
+                    Word::Asleep => task.policy == Policy::Waiting && task.place == Place::Asleep,
+                    Word::OnCredit => {
+                        task.policy == Policy::Waiting
+                            && matches!(task.place, Place::On(_) | Place::Local(_))
+                    }
+                    Word::Claimed | Word::Paid(_) => false,
                 };
                 !state.is_quiet() || state.tasks.iter().all(agrees)
             }),
@@ -803,14 +958,17 @@ impl Model for Custody {
 
 #[test]
 fn pickers_and_the_kernel_get_along() {
-    let checker = Custody { flaw: Flaw::None }.checker().spawn_bfs().join();
-    println!("whose tasks are: {} states", checker.unique_state_count());
-    checker.assert_properties();
+    for keeps in [false, true] {
+        let checker = Custody { flaw: Flaw::None, keeps }.checker().spawn_bfs().join();
+        println!("whose tasks are, kept {keeps}: {} states", checker.unique_state_count());
+        checker.assert_properties();
+    }
 }
 
 fn is_found_out(flaw: Flaw, property: &'static str) {
     let found = HasDiscoveries::AnyOf([property].into());
-    let checker = Custody { flaw }.checker().finish_when(found).spawn_bfs().join();
+    let keeps = flaw == Flaw::LeavesPaid;
+    let checker = Custody { flaw, keeps }.checker().finish_when(found).spawn_bfs().join();
     assert!(checker.discovery(property).is_some(), "{flaw:?} goes unnoticed");
 }
 
@@ -847,4 +1005,9 @@ fn a_reader_that_nobody_inserts_is_found_out() {
 #[test]
 fn a_cpu_that_picks_while_its_task_is_claimed_is_found_out() {
     is_found_out(Flaw::PicksEarly, "the policy's contract is kept");
+}
+
+#[test]
+fn a_task_that_nobody_takes_who_was_paid_is_found_out() {
+    is_found_out(Flaw::LeavesPaid, "word, policy and kernel agree in the end");
 }

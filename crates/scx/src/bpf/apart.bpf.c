@@ -6,14 +6,14 @@
  *   select_cpu   the cpu where the task ran: whoever idles is kicked for it
  *   enqueue      blocked -> waiting
  *   dispatch     the cpu's quantum is over, and it picks
- *   quiescent    running -> blocked
+ *   quiescent    running -> blocked, or asleep in the policy (credit.h)
  *
  * What is known of a task is its owner's (custody.h), of a cpu that cpu's. One lock (lock.h) is left for the
  * list of free slots and for `weight set`: no decision takes it.
  *
- * What main.bpf.c has and this has not: turns that are kept for sleepers, cgroups, masks (a
- * task that may not run on every cpu has its turns, but runs them outside the policy), and cpus that come
- * or go, for which the kernel unloads us and the loader loads again (until then: task_ops.h).
+ * What main.bpf.c has and this has not: corrected turns, cgroups, masks (a task that may not run on every cpu
+ * has its turns, but runs them outside the policy), and cpus that come or go, for which the kernel unloads us
+ * and the loader loads again (until then: task_ops.h).
  *
  * Tasks without a slot wait in a queue of the kernel's, which each cpu serves at one in CROWD_PART decisions,
  * and before it idles.
@@ -37,6 +37,7 @@ static u64 debt_limit_ns(const struct slot __arena *slot)
 #include "beside.h"
 #include "weight.h"
 #include "task.h"
+#include "credit.h"
 #include "permission.h"
 #include "slice.h"
 #include "reader.h"
@@ -48,6 +49,8 @@ static u64 debt_limit_ns(const struct slot __arena *slot)
 #define CROWD_PART 16
 /* Picks of debtors until a cpu takes one rather than decide again. */
 #define PICKS_OF_DEBTORS (2 * DEBT_QUANTA)
+/* Picks, also of those who sleep, until a cpu lets the kernel ask again. */
+#define MOST_PICKS 64
 
 char _license[] SEC("license") = "GPL";
 
@@ -62,12 +65,15 @@ static __always_inline bool begin(void)
 static __always_inline void slot_begins(u32 id, u32 node)
 {
 	slots[id].custody = TASK_OUT;
+	slots[id].credit_ns = 0;
 	note_slot(id);
 }
 
+/* A task that ends on a cpu that has come may be in the policy still, which is about to be unloaded. */
 static __always_inline void slot_ends(u32 id)
 {
-	free_slot(id);
+	if (look_custody(id) == TASK_OUT)
+		free_slot(id);
 }
 
 /* --- cpus -------------------------------------------------------------------------------------- */
@@ -82,13 +88,17 @@ static bool is_beside(const struct task_struct *p, u32 cpu)
 
 s32 BPF_STRUCT_OPS(prorata_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	bool is_idle = false;
+	u32 id = slot_of(p);
+	bool is_idle = false, on_credit;
+	s32 cpu;
 
 	use_arena();
+	on_credit = id != NIL && has_credit(&slots[id]);
 	/* Others are picked by whoever idles. */
-	if (!serves_everybody(p) && !is_limited(p))
+	if (!serves_everybody(p) && !is_limited(p) && !on_credit)
 		return prev_cpu;
-	return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	return is_idle || !on_credit ? cpu : find_cpu_for_credit(p, cpu, scx_bpf_now());
 }
 
 /* --- ops.enqueue ------------------------------------------------------------------------------- */
@@ -136,21 +146,64 @@ static __always_inline void come_back(struct slot __arena *slot, u32 id, u32 cpu
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
+/* A task runs outside the policy on its own cpu, now that its word says so. */
+static __always_inline void run_here(struct task_struct *p, struct slot __arena *slot, u32 home, u64 flags)
+{
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, ledger_slice_ns(slot), flags);
+	if (flags != SCX_ENQ_HEAD && bpf_get_smp_processor_id() == home)
+		slice_begins(home, ledger_slice_ns(slot));
+}
+
+/* A task's run outside the policy is over: it waits for its turn. */
+static __always_inline void return_from_away(struct slot __arena *slot, u32 id, u64 now)
+{
+	end_away(slot);
+	slot->since_ns = now;
+	if (change_custody(id, ON_CREDIT, TASK_WAITING) == TASK_AWAY)
+		join(slot, id, now);
+}
+
 /* True if a task that is outside the policy goes on there; else it is the policy's again. */
 static __always_inline bool goes_on_away(struct task_struct *p, u32 id, u32 home, u64 now)
 {
 	struct slot __arena *slot = &slots[id];
-	bool is_owed = is_owed_after(slot, p->se.sum_exec_runtime);
 
-	end_away(slot);
-	if (!is_owed) {
-		join(slot, id, now);
-		/* It may count on the task, and idle. */
-		scx_bpf_kick_cpu(slot->away_on, SCX_KICK_IDLE);
+	if (is_owed_after(slot, p->se.sum_exec_runtime)) {
+		end_away(slot);
+		begin_away(slot, home);
+		run_here(p, slot, home, 0);
+		return true;
+	}
+	return_from_away(slot, id, now);
+	policy_offer();
+	/* It may count on the task, and idle. */
+	scx_bpf_kick_cpu(slot->away_on, SCX_KICK_IDLE);
+	return false;
+}
+
+/* A task that is asleep for the policy, or blocked, wakes. False if it waits for its turn. */
+static __always_inline bool runs_at_once(struct task_struct *p, u32 id, u32 home, u64 now)
+{
+	struct slot __arena *slot = &slots[id];
+	bool at_once = has_credit(slot) && takes_credit(home, CREDIT_DEPTH, now);
+	u32 custody;
+	u64 flags;
+
+	ledger_wake(slot, p->se.sum_exec_runtime);
+	custody = change_custody(id, ASLEEP, at_once ? ON_CREDIT : TASK_WAITING);
+	if (custody == TASK_WAITING) {
+		slot->since_ns = now;
+		policy_offer();
 		return false;
 	}
-	begin_away(slot, home);
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, ledger_slice_ns(slot), 0);
+	if (custody == TASK_BLOCKED && !at_once) {
+		join(slot, id, now);
+		return false;
+	}
+	if (custody == TASK_BLOCKED)
+		word_exchange(&slot->custody, TASK_AWAY);
+	flags = begin_credit(slot, home, now);
+	run_here(p, slot, home, flags);
 	return true;
 }
 
@@ -188,10 +241,12 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	/* A barrier. */
 	word_exchange(&slot->home, home);
 	custody = look_custody(id);
-	if (custody == TASK_BLOCKED) {
-		ledger_wake(slot, p->se.sum_exec_runtime);
-		join(slot, id, now);
-	} else if (custody == TASK_AWAY) {
+	if (custody == PAID)
+		custody = change_custody(id, NIL, NIL);
+	if (custody == TASK_BLOCKED || custody == ASLEEP) {
+		if (runs_at_once(p, id, home, now))
+			return;
+	} else if (custody == TASK_AWAY || custody == ON_CREDIT) {
 		if (goes_on_away(p, id, home, now))
 			return;
 	} else if (is_running(custody)) {
@@ -229,6 +284,7 @@ static __always_inline void send_away(struct task_struct *p, u32 id)
 {
 	struct slot __arena *slot = &slots[id];
 
+	slot->on_credit = false;
 	begin_away(slot, slot->home);
 	ledger_grant(slot, quantum);
 	word_exchange(&slot->custody, TASK_AWAY);
@@ -244,7 +300,7 @@ static __always_inline void rescue(u32 cpu, u64 now)
 
 	word_exchange(&DESK(cpu)->overdue, 0);
 	/* It may have run since. */
-	if (now - slot->since_ns < LOST_NS || !take_out(slot, id, CLAIMED))
+	if (now - slot->since_ns < LOST_NS || !take_out(slot, id, TASK_WAITING, CLAIMED))
 		return;
 	p = task_of(id);
 	if (!p) {
@@ -273,37 +329,80 @@ static __always_inline void redirect(struct task_struct *p, u32 id, u32 cpu, u64
 	send_away(p, id);
 }
 
-/* The policy has picked a task for this cpu. False if its debts take the run. */
-static __always_inline bool grant(struct slot __arena *slot, u32 id, u32 cpu, bool debtors_too, u64 now)
+/* What comes of a task that the policy has picked for a cpu. */
+enum given {
+	/* It runs. */
+	GIVEN_RUNS,
+	/* Its debts take the run. */
+	GIVEN_OWES,
+	/* It fell asleep, or somebody claimed it, as we looked. */
+	GIVEN_CHANGED,
+	/* It sleeps, or runs on credit, and has been paid. */
+	GIVEN_PAID,
+};
+
+/* The policy has picked a task that waits for this cpu. */
+static __always_inline enum given grant(struct slot __arena *slot, u32 id, u32 cpu, bool debtors_too, u64 now)
 {
+	u64 waited_ns = now > slot->since_ns ? now - slot->since_ns : 0;
+
 	ledger_grant(slot, quantum);
 	if (slot->owed_ns <= 0 && !debtors_too) {
 		STATS(cpu)->overdrafts++;
 		policy_charge(id, quantum);
-		return false;
+		return GIVEN_OWES;
 	}
-	if (now - slot->since_ns > STATS(cpu)->longest_wait_ns && now > slot->since_ns)
-		STATS(cpu)->longest_wait_ns = now - slot->since_ns;
+	if (!begin_run(slot, cpu)) {
+		slot->owed_ns -= quantum;
+		return GIVEN_CHANGED;
+	}
+	if (waited_ns > STATS(cpu)->longest_wait_ns)
+		STATS(cpu)->longest_wait_ns = waited_ns;
 	slot->since_ns = now;
-	begin_run(slot, cpu);
 	DESK(cpu)->cpu.task = id;
-	return true;
+	return GIVEN_RUNS;
+}
+
+/* The policy has picked a task for this cpu. */
+static __always_inline enum given take_given(u32 id, u32 cpu, bool debtors_too, u64 now)
+{
+	enum given given = GIVEN_CHANGED;
+	u32 custody = TASK_WAITING, i;
+
+	bpf_for(i, 0, LOCK_SPINS) {
+		custody = custody_of_given(id);
+		if (custody != TASK_WAITING)
+			break;
+		given = grant(&slots[id], id, cpu, debtors_too, now);
+		if (given != GIVEN_CHANGED)
+			return given;
+	}
+	pay(id, custody);
+	return GIVEN_PAID;
 }
 
 /* The task that this cpu runs next; NIL if none waits. */
 static __always_inline u32 pick_next(u32 cpu, u32 seat, u64 now)
 {
-	u32 i, id = NIL;
+	u32 i, id = NIL, debtors = unknown_zero(seat);
 
-	bpf_for(i, 0, PICKS_OF_DEBTORS + 1) {
+	bpf_for(i, 0, MOST_PICKS) {
+		enum given given;
+
 		id = policy_pick(seat);
 		STATS(cpu)->picks++;
-		if (id == NIL || grant(&slots[id], id, cpu, i == PICKS_OF_DEBTORS, now))
+		if (id == NIL)
 			break;
+		given = take_given(id, cpu, debtors >= PICKS_OF_DEBTORS, now);
+		if (given == GIVEN_RUNS)
+			return id;
+		debtors += given == GIVEN_OWES;
 	}
+	/* The kernel asks again: there are many who sleep. */
 	if (id != NIL)
-		return id;
-	STATS(cpu)->idle_picks++;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	else
+		STATS(cpu)->idle_picks++;
 	word_exchange(&DESK(cpu)->cpu.task, NIL);
 	/* Somebody may have been sent here for a quantum before we said that we idle. */
 	if (word_look(&DESK(cpu)->away))
@@ -337,11 +436,10 @@ static __always_inline bool goes_on(struct task_struct *prev, u32 id, u32 cpu, u
 	u32 custody = look_custody(id);
 
 	slot->in_transit = true;
-	if (custody == TASK_AWAY) {
+	if (custody == TASK_AWAY || custody == ON_CREDIT || custody == PAID) {
 		if (is_owed_after(slot, prev->se.sum_exec_runtime))
 			return true;
-		end_away(slot);
-		join(slot, id, now);
+		return_from_away(slot, id, now);
 		return false;
 	}
 	if (custody != running_on(cpu))
@@ -394,6 +492,7 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (DESK(cpu)->overdue)
 		rescue(cpu, now);
+	word_put(&DESK(cpu)->decided_ns, now);
 	if (crowd_comes(cpu))
 		return;
 	id = pick_next(cpu, seat, now);
@@ -442,6 +541,26 @@ static __always_inline void leave(struct task_struct *p, u32 id, u64 exec_ns, u3
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
+/* A task that is ours goes to sleep, and is no longer in the policy, or waits in it for what it may keep. */
+static __always_inline void go_to_sleep(struct task_struct *p, u32 id, u64 exec_ns)
+{
+	struct slot __arena *slot = &slots[id];
+	bool keeps = keeps_turns() && !serves_everybody(p) && !(p->__state & TASK_DEAD);
+	u32 cpu;
+
+	if (!keeps || policy_idles() || !credit_room_ns(slot)) {
+		leave(p, id, exec_ns, TASK_BLOCKED);
+		if (keeps)
+			fill_credit(slot);
+		return;
+	}
+	ledger_settle(slot, exec_ns);
+	cpu = fall_asleep(id);
+	/* It has to look for another. */
+	if (cpu != NIL && cpu != scx_bpf_task_cpu(p))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+}
+
 void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	u32 id = slot_of(p), cpu = scx_bpf_task_cpu(p);
@@ -455,7 +574,7 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 	if (p->__state & TASK_DEAD)
 		forget_task(id);
 	if (look_custody(id) != TASK_BLOCKED)
-		leave(p, id, run_time_ns(p), TASK_BLOCKED);
+		go_to_sleep(p, id, run_time_ns(p));
 	else if (serves_everybody(p))
 		end_beside(id, cpu, scx_bpf_now(), run_time_ns(p));
 }
@@ -496,6 +615,9 @@ void BPF_STRUCT_OPS(prorata_enable, struct task_struct *p)
 		return;
 	refer_to_task(id, p);
 	slots[id].exec_ns = p->se.sum_exec_runtime;
+	/* It was disabled on a cpu that has come, and is the policy's still. */
+	if (look_custody(id) != TASK_OUT)
+		return;
 	policy_add(id, task_weight(&slots[id], p));
 	word_exchange(&slots[id].custody, TASK_BLOCKED);
 }

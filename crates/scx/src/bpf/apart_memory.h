@@ -32,6 +32,8 @@
 		u64 exec_ns; \
 		/* Time used since the last charge, and by all that had the slot. */ \
 		u64 used_ns, received_ns; \
+		/* A word: what it was paid and has not used (credit.h). */ \
+		u64 credit_ns; \
 		/* When it began to wait, or was picked. */ \
 		u64 since_ns; \
 		u32 pid; \
@@ -41,6 +43,8 @@
 		u32 newer; \
 		/* The cpu that counts it among those outside the policy. */ \
 		u16 away_on; \
+		/* What it runs outside the policy is its credit. */ \
+		u8 on_credit; \
 		/* It must not run on every cpu. */ \
 		u8 confined; \
 		u8 yielded; \

@@ -17,6 +17,18 @@
  *   AWAY         blocked for the policy, and runs a quantum outside it
  *   CLAIMED      somebody is about to take it out of the policy, or to put it in: for a moment
  *
+ * Where turns are kept for tasks that sleep (credit.h), one may wait in the policy and do something else:
+ *
+ *   RUNNING, AWAY ──sleep──► ASLEEP ──wake──► ON_CREDIT ──credit used──► WAITING
+ *                            │ ▲  │             │    │
+ *               paid in full │ └──│──sleep──────┘    └──paid in full──► AWAY
+ *                            ▼    └──wake──► WAITING
+ *                         BLOCKED ──wake──► AWAY, WAITING
+ *
+ *   ASLEEP       it is the policy's, and sleeps; whoever is given it pays it, and picks again
+ *   ON_CREDIT    likewise, but it runs outside the policy meanwhile
+ *   PAID         whoever has paid it is about to take it out of the policy: for a moment
+ *
  * The policy gives a task to a picker before the word says so. Who wants it out of the policy meanwhile is
  * told that it "was picked", and waits for the word:
  *
@@ -38,7 +50,10 @@
 #define PRORATA_CUSTODY_H
 
 /* In the word beside enum task_state. */
+#define ASLEEP 5
+#define ON_CREDIT 6
 #define CLAIMED 7
+#define PAID 8
 #define CUSTODY_STATE 0xff
 
 static __always_inline u32 running_on(u32 cpu)
@@ -51,6 +66,12 @@ static __always_inline bool is_running(u32 custody)
 	return (custody & CUSTODY_STATE) == TASK_RUNNING;
 }
 
+/* Whoever is given it by the policy has it: it waits, sleeps, or runs on credit. */
+static __always_inline bool waits_in_policy(u32 custody)
+{
+	return custody == TASK_WAITING || custody == ASLEEP || custody == ON_CREDIT;
+}
+
 static __always_inline u32 custody_cpu(u32 custody)
 {
 	return (custody >> 8) & (MAX_CPUS - 1);
@@ -61,14 +82,19 @@ static __always_inline u32 look_custody(u32 id)
 	return word_look(&slots[id].custody);
 }
 
-/* A task that is ours, and blocked for the policy, is the policy's. */
-static __always_inline void join(struct slot __arena *slot, u32 id, u64 now)
+/* A task that is ours, and blocked for the policy, is the policy's, and has the word say `then`. */
+static __always_inline void join_as(struct slot __arena *slot, u32 id, u32 then)
 {
-	slot->since_ns = now;
 	/* Nobody takes it out before it is in. */
 	word_put(&slot->custody, CLAIMED);
 	policy_wake(id);
-	word_exchange(&slot->custody, TASK_WAITING);
+	word_exchange(&slot->custody, then);
+}
+
+static __always_inline void join(struct slot __arena *slot, u32 id, u64 now)
+{
+	slot->since_ns = now;
+	join_as(slot, id, TASK_WAITING);
 }
 
 /*
@@ -105,10 +131,18 @@ static __always_inline void occupy(u32 cpu)
 		policy_occupy(seats->seat_of[cpu & (MAX_CPUS - 1)]);
 }
 
+/* One more task runs outside the policy on a cpu, or one less: -1. */
+static __always_inline void count_away(const struct slot __arena *slot, u32 cpu, u32 by)
+{
+	word_add(&DESK(cpu)->away, by);
+	if (slot->on_credit)
+		word_add(&DESK(cpu)->on_credit, by);
+}
+
 static __always_inline void begin_away(struct slot __arena *slot, u32 home)
 {
 	slot->away_on = home;
-	__atomic_fetch_add(&DESK(home)->away, 1, __ATOMIC_SEQ_CST);
+	count_away(slot, home, 1);
 	occupy(home);
 }
 
@@ -117,26 +151,38 @@ static __always_inline void end_away(struct slot __arena *slot)
 {
 	slot->used_ns = 0;
 	slot->yielded = false;
-	__atomic_fetch_add(&DESK(slot->away_on)->away, -1, __ATOMIC_SEQ_CST);
+	count_away(slot, slot->away_on, -1);
 }
 
 /* --- the picker -------------------------------------------------------------------------------- */
 
-/* The policy has given this cpu a task: it says so. */
-static __always_inline void begin_run(struct slot __arena *slot, u32 cpu)
+/*
+ * The word of a task that the policy has given to this cpu: WAITING, or it sleeps, or runs on credit.
+ * Somebody may have claimed it, to find that it was given away.
+ */
+global_fn u32 custody_of_given(u32 id)
 {
-	u32 round, spin;
+	u32 round, spin, custody = look_custody(id);
 
-	if (word_replace(&slot->custody, TASK_WAITING, running_on(cpu)))
-		return;
+	if (custody == TASK_WAITING)
+		return custody;
 	bpf_for(round, 0, LOCK_ROUNDS) {
 		bpf_for(spin, 0, LOCK_SPINS) {
-			if (word_replace(&slot->custody, TASK_WAITING, running_on(cpu)))
-				return;
+			custody = look_custody(id);
+			if (waits_in_policy(custody))
+				return custody;
+			policy_assert(custody > TASK_BLOCKED);
 			relax();
 		}
 	}
 	policy_assert(false);
+	return custody;
+}
+
+/* The policy has given this cpu a task that waits: it says so, unless somebody claims it, or it sleeps. */
+static __always_inline bool begin_run(struct slot __arena *slot, u32 cpu)
+{
+	return word_replace(&slot->custody, TASK_WAITING, running_on(cpu));
 }
 
 /* The run of a task that is ours is over, and it waits. */
@@ -170,15 +216,18 @@ static __always_inline bool stop_run(struct slot __arena *slot, u32 id, u32 cust
 	return is_out;
 }
 
-/* Takes a waiting task out of the policy, to have the word say `then`. False if it was picked meanwhile. */
-static __always_inline bool take_out(struct slot __arena *slot, u32 id, u32 then)
+/*
+ * Takes a task that waits, asleep or not, out of the policy, to have the word say `then`. False if its word
+ * is not `custody` any more, or it was picked meanwhile.
+ */
+static __always_inline bool take_out(struct slot __arena *slot, u32 id, u32 custody, u32 then)
 {
 	bool is_out;
 
-	if (!word_replace(&slot->custody, TASK_WAITING, CLAIMED))
+	if (!word_replace(&slot->custody, custody, CLAIMED))
 		return false;
 	is_out = !policy_block(id);
-	word_exchange(&slot->custody, is_out ? then : TASK_WAITING);
+	word_exchange(&slot->custody, is_out ? then : custody);
 	return is_out;
 }
 
@@ -206,8 +255,15 @@ global_fn u32 withdraw(u32 id, u32 then)
 				end_away(slot);
 				word_exchange(&slot->custody, then);
 				return slot->away_on;
-			} else if (take_out(slot, id, then)) {
+			} else if (custody == TASK_BLOCKED) {
+				/* It slept, and was paid in full meanwhile. */
+				word_put(&slot->custody, then);
 				return NIL;
+			} else if (waits_in_policy(custody) && take_out(slot, id, custody, then)) {
+				if (custody != ON_CREDIT)
+					return NIL;
+				end_away(slot);
+				return slot->away_on;
 			}
 			relax();
 		}

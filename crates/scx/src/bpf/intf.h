@@ -156,8 +156,10 @@ struct desk {
 	u64 recorded;
 	/* Others write it: a task that has waited too long, plus one. */
 	u32 overdue __attribute__((aligned(64)));
-	/* And this: tasks that run here outside the policy, or are sent here for it. */
-	u32 away;
+	/* And this: tasks that run here outside the policy, or are to do so, and those of them on credit. */
+	u32 away, on_credit;
+	/* When the policy was asked here last, or somebody on credit came while nothing else ran. */
+	u64 decided_ns;
 } __attribute__((aligned(64)));
 
 struct shared {

@@ -350,7 +350,7 @@ mod tests {
     /// What an event may make of what the tasks of a group are short of together, in 1/2^16 of a quantum.
     const PARTS: i64 = 64;
 
-    /// What the tasks of a group are short of together of what it received, if it has any, and all have moved.
+    /// What the tasks of a group are short of together of what it received, if all have moved.
     fn short_of(gr3: &Gr3, tasks: &[TaskId]) -> Option<i64> {
         let known = tasks.iter().map(|task| gr3.tasks[task.index()]);
         let lag = |known: Task| (known.moved != Moved::No).then(|| gr3.lag_in_group(known));
@@ -368,9 +368,9 @@ mod tests {
 
         /// Where the turns of all are counted, no change of a weight or of the cap, no sleep, wake-up or turn
         /// makes the tasks of a group together more or less short of what it received. What they are short of
-        /// when they begin to be counted stays: of thousands of cases up to 6.7 quanta. That is more than they
-        /// had left of a turn where the time of their group went back as others came, since it is not known of
-        /// those that have not moved when their last turn was due.
+        /// when they begin to be counted stays: of thousands of cases up to 6.7 quanta. That is more than
+        /// they had left of a turn where the time of their group went back as others came, since it is not
+        /// known of those that have not moved when their last turn was due.
         #[test]
         fn a_group_is_behind_if_its_tasks_are(
             events in proptest::collection::vec(event(), 1000..2000),

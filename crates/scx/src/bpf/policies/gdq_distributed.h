@@ -21,7 +21,7 @@
  *   - policy_stop(task, used) charges and blocks a task that runs, so that nobody picks it in between. If it
  *     returns 1, the task was charged, and is still to be blocked.
  *   - policy_offer() is for who has left a task to wait otherwise, policy_occupy(cpu) for a cpu that is given
- *     something else to run.
+ *     something else to run; policy_idles() is true if some cpu is idle.
  *
  * Worked example: cpus 0 and 1 work in a group with queues 3 = { a, b, c } and 5 = { d }, both in round 1.
  * Cpu 1 runs d again and again, and each time is at the end of a round: it looks at queue 3. When its own is
@@ -1207,11 +1207,15 @@ policy_fn u32 policy_offer(void)
 	return offer();
 }
 
-/* A cpu has something else to run: it does not idle, and was perhaps kicked in vain. */
+policy_fn u32 policy_idles(void)
+{
+	return word_look(&STATE->idle_cpus) > 0;
+}
+
+/* A cpu has something else to run: it does not idle, or was kicked in vain. */
 policy_fn u32 policy_occupy(u32 index)
 {
-	end_idling(index);
-	return offer();
+	return end_idling(index) ? 0 : offer();
 }
 
 policy_fn u32 policy_init(u32 cpus)

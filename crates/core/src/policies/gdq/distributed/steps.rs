@@ -338,7 +338,7 @@ impl Replay {
     /// When there is no such option, or a value is not acceptable.
     pub fn new(options: &str, setup: &Setup) -> Result<Replay, BuildError> {
         let mut options = Options::parse(options);
-        options.choice("sleepers", &[("paper", ())])?;
+        options.choice("sleepers", &[("paper", ()), ("turns", ())])?;
         let quanta = options.number("t", 1..=1_000_000, default_interval_quanta(setup.cpus))?;
         let delta = options.number("delta", 0..=1_000_000, DEFAULT_DELTA)?;
         options.finish()?;
