@@ -41,6 +41,9 @@ const IDLE_MS: u32 = 5;
 const SLEEPER_SECONDS: u32 = 4;
 const SERVED_PERCENT: u32 = 98;
 const P99_MS: u32 = 3;
+/// The same where queues have locks of their own: who wakes where two run on credit waits for its turn. Found:
+/// .1 to 3.6 ms. (As the paper has it: 63 ms.)
+const P99_APART_MS: u32 = 10;
 /// The policy under random disturbances, in virtual seconds; `vm-stress` has the long form.
 const STRESS_SECONDS: u64 = 3;
 /// Hogs' shares of so many seconds after each change of cpus, in per mille; or three quanta, if that is more.
@@ -245,7 +248,7 @@ fn probes(p99_ms: u32) -> String {
 
 /// Also where queues have locks of their own.
 fn sleepers_apart() -> String {
-    under_and_verified(&format!("--policy {}", APART.0), &[probes(P99_MS)])
+    under_and_verified(&format!("--policy {}", APART.0), &[probes(P99_APART_MS)])
 }
 
 /// Tasks that sleep get what they need, at once; a cgroup keeps its share while some of its tasks nap; a
