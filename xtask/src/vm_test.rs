@@ -41,8 +41,8 @@ const IDLE_MS: u32 = 5;
 const SLEEPER_SECONDS: u32 = 4;
 const SERVED_PERCENT: u32 = 98;
 const P99_MS: u32 = 3;
-/// The same where queues have locks of their own: who wakes where two run on credit waits for its turn. Found:
-/// .1 to 3.6 ms. (As the paper has it: 63 ms.)
+/// The same where queues have locks of their own: who wakes where two run on credit waits for its turn.
+/// Found: .1 to 3.6 ms. (As the paper has it: 63 ms.)
 const P99_APART_MS: u32 = 10;
 /// The policy under random disturbances, in virtual seconds; `vm-stress` has the long form.
 const STRESS_SECONDS: u64 = 3;
