@@ -236,7 +236,12 @@ void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice_ns, u64 flags)
 		machine_broken("a cpu is sent too many tasks");
 	p->scx.slice = slice_ns;
 	p->cpu = cpu;
-	to->local[to->queued++] = p;
+	if (flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT)) {
+		memmove(to->local + 1, to->local, to->queued++ * sizeof(*to->local));
+		to->local[0] = p;
+	} else {
+		to->local[to->queued++] = p;
+	}
 	to->kicked |= cpu != machine.cpu;
 	if (flags & SCX_ENQ_PREEMPT && to->current) {
 		to->current->scx.slice = 0;

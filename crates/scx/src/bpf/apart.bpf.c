@@ -555,7 +555,7 @@ static __always_inline void go_to_sleep(struct task_struct *p, u32 id, u64 exec_
 		return;
 	}
 	ledger_settle(slot, exec_ns);
-	cpu = fall_asleep(id);
+	cpu = sleep_in_place(id);
 	/* It has to look for another. */
 	if (cpu != NIL && cpu != scx_bpf_task_cpu(p))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);

@@ -172,7 +172,7 @@ static __always_inline bool stays_asleep(struct slot __arena *slot, u32 id, u32 
  * A task goes to sleep, and keeps its place in the policy. Returns the cpu for which it was picked, or where
  * it ran: it has to look for another. NIL if it waited.
  */
-global_fn u32 fall_asleep(u32 id)
+global_fn u32 sleep_in_place(u32 id)
 {
 	struct slot __arena *slot = &slots[id];
 	u32 round, spin, custody;
