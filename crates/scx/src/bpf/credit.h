@@ -192,7 +192,7 @@ global_fn u32 sleep_in_place(u32 id)
 				return slot->away_on;
 			} else if (word_replace(&slot->custody, TASK_WAITING, ASLEEP)) {
 				return NIL;
-			} else if (custody == ASLEEP || custody == TASK_BLOCKED) {
+			} else if (custody == ASLEEP || custody <= TASK_BLOCKED) {
 				/* The kernel, about to unload us, had it wake without asking. */
 				return NIL;
 			}

@@ -14,7 +14,7 @@
  *
  *   WAITING      it is the policy's, and the picker's that the policy gives it to
  *   RUNNING      it is that cpu's, and on its way there or there; if the kernel has it in hand, the kernel's
- *   AWAY         blocked for the policy, and runs a quantum outside it
+ *   AWAY         blocked for the policy, and runs outside it, for a quantum or its credit
  *   CLAIMED      somebody is about to take it out of the policy, or to put it in: for a moment
  *
  * Where turns are kept for tasks that sleep (credit.h), one may wait in the policy and do something else:
