@@ -87,7 +87,7 @@ static __always_inline bool leaves_paid(struct slot __arena *slot, u32 id, u32 c
 		return false;
 	is_out = !policy_stop(id, paid_ns) || !policy_block(id);
 	if (is_out)
-		custody = custody == ASLEEP ? TASK_BLOCKED : TASK_AWAY;
+		custody = custody == ON_CREDIT ? TASK_AWAY : TASK_BLOCKED;
 	word_exchange(&slot->custody, custody);
 	return true;
 }

@@ -169,9 +169,10 @@ global_fn u32 custody_of_given(u32 id)
 	bpf_for(round, 0, LOCK_ROUNDS) {
 		bpf_for(spin, 0, LOCK_SPINS) {
 			custody = look_custody(id);
-			if (waits_in_policy(custody))
+			if (custody <= TASK_BLOCKED || waits_in_policy(custody)) {
+				policy_assert(custody > TASK_BLOCKED);
 				return custody;
-			policy_assert(custody > TASK_BLOCKED);
+			}
 			relax();
 		}
 	}
