@@ -246,9 +246,10 @@ fn probes(p99_ms: u32) -> String {
     )
 }
 
-/// Also where queues have locks of their own.
+/// Also where queues have locks of their own, if asked.
 fn sleepers_apart() -> String {
-    under_and_verified(&format!("--policy {}", APART.0), &[probes(P99_APART_MS)])
+    let arguments = "--policy gdq-distributed:sleepers=turns --groups off";
+    under_and_verified(arguments, &[probes(P99_APART_MS)])
 }
 
 /// Tasks that sleep get what they need, at once; a cgroup keeps its share while some of its tasks nap; a
