@@ -49,6 +49,8 @@ const STRESS_SECONDS: u64 = 3;
 /// Hogs' shares of so many seconds after each change of cpus, in per mille; or three quanta, if that is more.
 const HOTPLUG_SECONDS: u32 = 4;
 const HOTPLUG_ERROR: u32 = 20;
+/// GDQ serves the heavy ones in bunches of several quanta, of which they are due 100 to 200 in that time.
+const APART_HOTPLUG_ERROR: u32 = 60;
 /// An instruction takes 64 ns, so that the kernel's threads for a cpu that comes run for longer than slices.
 const SLOW_ICOUNT: u32 = 6;
 /// It took .19 s, and 4.2 while their slices could end (`prorata_tick`).
@@ -117,7 +119,7 @@ pub(crate) fn run() -> Result<()> {
         contained(),
         decisions(&policies),
         decisions_in_cgroups(),
-        reloaded(),
+        loaded_as_a_cpu_goes(),
         vm_stress::stress("gr3", STRESS_SECONDS, 1),
         vm_stress::stress("gdq-distributed", STRESS_SECONDS, 1),
     ];
@@ -125,8 +127,15 @@ pub(crate) fn run() -> Result<()> {
     eprintln!("xtask: in the kernel, 2 cpus");
     // Who has flooded is answered late.
     let checks = [shares(), groups(), storm(), watch(), bound(), weights(), flood()];
-    let scripts =
-        [explained(), loaded(&checks), run_command(), other_policies(), corrected(), hotplug()];
+    let scripts = [
+        explained(),
+        loaded(&checks),
+        run_command(),
+        other_policies(),
+        corrected(),
+        hotplug(),
+        attached_again(),
+    ];
     boot_and_check(&machine, &scripts)?;
     eprintln!("xtask: in the kernel, 2 cpus, recorded");
     let scripts = [sleepers_and_naps(), sleepers_apart(), naps_that_pass(), recorded(), crowd()];
@@ -309,17 +318,24 @@ fn hotplug() -> String {
     format!("xtask guest hotplug --policy gr3 --seconds {HOTPLUG_SECONDS} --error {HOTPLUG_ERROR}")
 }
 
-/// Where cpus go and come while it is loaded, the kernel ends it, and it is loaded again; its nice value is
-/// that of before.
-fn reloaded() -> String {
+/// A policy that the kernel unloads as cpus go and come is attached again, and keeps the weights that were set.
+fn attached_again() -> String {
+    format!(
+        "xtask guest hotplug --policy gdq-distributed --seconds 2 --error {APART_HOTPLUG_ERROR}"
+    )
+}
+
+/// It begins with the cpus that are online when it is attached, whichever went while it was loaded.
+fn loaded_as_a_cpu_goes() -> String {
     "scx_prorata --record /tmp/recording & LOADER=$!
 sleep 1
 ! grep -qx enabled /sys/kernel/sched_ext/state
-for online in 0 1; do echo $online >/sys/devices/system/cpu/cpu1/online; done
-while ! grep -q ' reload 2' /tmp/recording; do sleep 0.1; done
-test \"$(scx_prorata weight get --pid $$)\" = \"$$ 1024\"
-test \"$(cut -d' ' -f19 /proc/$LOADER/stat)\" = 0
+echo 0 >/sys/devices/system/cpu/cpu1/online
+until grep -qx enabled /sys/kernel/sched_ext/state; do sleep 0.1; done
+echo 1 >/sys/devices/system/cpu/cpu1/online
+until grep -q ' cpus 2$' /tmp/recording; do sleep 0.1; done
 end INT
+head -n 1 /tmp/recording | grep -q ' cpus 1 '
 prorata verify /tmp/recording"
         .to_string()
 }

@@ -1,8 +1,5 @@
 //! What the loader asks of a scheduler that is loaded, whatever its policy.
 
-use std::os::fd::OwnedFd;
-use std::rc::Rc;
-
 use anyhow::Result;
 use scx_prorata_objects::intf::weight_call;
 use scx_utils::UserExitInfo;
@@ -12,8 +9,18 @@ use crate::shared::Memory;
 /// Instead of a weight: leave it as it is.
 pub(crate) const KEEP: u32 = u32::MAX;
 
-/// A scheduler that is loaded.
+/// A scheduler that is loaded: its programs are verified, and kept.
+///
+/// | the kernel | we | |
+/// |---|---|---|
+/// | | `attach()` | it schedules the machine |
+/// | unloads it, since a cpu came | `exited()` → true | |
+/// | | `unload()` → asks for it again | |
+/// | | `attach()` | it begins anew; weights that were chosen are as before |
 pub(crate) trait Loaded {
+    /// Has it schedule the machine from here on, with the cpus that are online.
+    fn attach(&mut self) -> Result<()>;
+
     /// True if the kernel has unloaded it.
     fn exited(&self) -> bool;
 
@@ -32,17 +39,4 @@ pub(crate) trait Loaded {
     /// # Errors
     /// When it ended because of an error: the kernel's words.
     fn unload(&mut self) -> Result<UserExitInfo>;
-
-    /// What the next load needs to know, once this one is over.
-    fn heritage(&self) -> Result<Heritage>;
-}
-
-/// What one load leaves to the next.
-pub(crate) struct Heritage {
-    /// Tasks' chosen weights.
-    pub(crate) task_memories: OwnedFd,
-    /// When it ended: tasks that came since inherit their parents' weights.
-    pub(crate) unloaded_ns: u64,
-    /// What refuses core scheduling: in between too, or the next load would find it in use.
-    pub(crate) core_guard: Option<Rc<libbpf_rs::Link>>,
 }

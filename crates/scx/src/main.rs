@@ -23,7 +23,6 @@ mod host;
 mod kernel;
 mod libbpf;
 mod loaded;
-mod nicest;
 mod options;
 mod paths;
 mod policies;
@@ -38,7 +37,7 @@ mod weight;
 
 use cgroups::Query;
 use host::Machine;
-use loaded::{Heritage, Loaded};
+use loaded::Loaded;
 use options::{Command, Options};
 use record::Recorder;
 use socket::Socket;
@@ -94,10 +93,12 @@ fn run(options: &Options) -> Result<()> {
         });
     }
     let recorder = options.record.as_deref().map(Recorder::create).transpose()?;
-    let mut session = Session { options, shutdown, recorder, socket: None, heritage: None };
-    // Where cpus come or go while it loads, the kernel asks for it to be loaded again.
-    while session.schedule()? {
-        log::info!("loading again");
+    let mut object = MaybeUninit::uninit();
+    let mut loaded = policies::load(options, &mut object)?;
+    let mut session = Session { options, shutdown, recorder, socket: None };
+    // Where cpus come or go the kernel may unload it, and asks for it again.
+    while session.schedule(loaded.as_mut())? {
+        log::info!("attaching again");
     }
     Ok(())
 }
@@ -110,29 +111,27 @@ fn monitor(query: &Query, as_json: bool, interval: Duration, shutdown: &AtomicBo
     }
 }
 
-/// What goes on from one load of the scheduler to the next.
+/// What goes on while the scheduler is attached, and attached again.
 struct Session<'a> {
     options: &'a Options,
     shutdown: Arc<AtomicBool>,
     recorder: Option<Recorder>,
-    /// From the first load on: those who ask in between wait for the next.
+    /// From the first time on: those who ask in between wait for the next.
     socket: Option<Socket<Machine>>,
-    heritage: Option<Heritage>,
 }
 
 impl Session<'_> {
-    /// Loads the scheduler and runs it to its end. True if it shall be loaded again.
-    fn schedule(&mut self) -> Result<bool> {
+    /// Attaches the scheduler and serves it to its end. True if it shall be attached again.
+    fn schedule(&mut self, loaded: &mut dyn Loaded) -> Result<bool> {
         let options = self.options;
-        let mut object = MaybeUninit::uninit();
-        let mut loaded = policies::load(options, self.heritage.as_ref(), &mut object)?;
+        loaded.attach()?;
         if let Some(recorder) = &mut self.recorder {
             recorder.begin(&options.policy, loaded.cpus(), options.quantum.as_nanos());
         }
         let statistics = StatsServer::new(stats::server_data()).launch()?;
         let quantum = options.quantum;
         log::info!("{} schedules this machine in quanta of {quantum:?}", options.policy);
-        let ended = self.serve(loaded.as_mut(), &statistics);
+        let ended = self.serve(loaded, &statistics);
         let exit = loaded.unload();
         if let Some(recorder) = &mut self.recorder {
             recorder.catch_up(&loaded.memory())?;
@@ -142,7 +141,6 @@ impl Session<'_> {
             recorder.finish()?;
         }
         ended.and(exit)?;
-        self.heritage = Some(loaded.heritage()?);
         Ok(goes_on)
     }
 

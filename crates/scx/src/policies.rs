@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use anyhow::Result;
 use libbpf_rs::OpenObject;
 
-use crate::loaded::{Heritage, Loaded};
+use crate::loaded::Loaded;
 use crate::options::Options;
 use crate::spec::Sleepers;
 
@@ -24,15 +24,14 @@ macro_rules! policies {
             }
         })*
 
-        /// Loads the policy that the options name and makes it the machine's scheduler.
+        /// Loads the policy that the options name.
         pub(crate) fn load<'a>(
             options: &Options,
-            heritage: Option<&Heritage>,
             object: &'a mut MaybeUninit<OpenObject>,
         ) -> Result<Box<dyn Loaded + 'a>> {
             match (options.policy.name, options.policy.sleepers) {
                 $(($text, $sleepers) => {
-                    Ok(Box::new($name::scheduler::Scheduler::load(options, heritage, object)?))
+                    Ok(Box::new($name::scheduler::Scheduler::load(options, object)?))
                 })*
                 other => unreachable!("{other:?} was checked when the options were parsed"),
             }

@@ -2,15 +2,13 @@
 // `skel` with the types of the object.
 
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
-use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use libbpf_rs::{OpenObject, ProgramInput};
-use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::skel::{OpenSkel, Skel as _};
 // The macros name their crate and each other.
 use scx_utils::{
-    UserExitInfo, compat, scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_report,
+    UserExitInfo, compat, scx_ops_load, scx_ops_open, uei_exited, uei_report,
 };
 use scx_prorata_objects::intf::{slot_layout, weight_call};
 
@@ -19,28 +17,24 @@ use crate::cpus;
 use crate::kernel;
 use crate::libbpf;
 use crate::options::{Groups, Locality, Options};
-use crate::loaded::{Heritage, Loaded};
-use crate::nicest::Nicest;
+use crate::loaded::Loaded;
 use crate::real_time::RealTime;
 use crate::shared::{Addresses, Memory};
 
 pub(in crate::policies) struct Scheduler<'a> {
     skel: BpfSkel<'a>,
+    /// While it schedules the machine.
     link: Option<libbpf_rs::Link>,
-    core_guard: Option<Rc<libbpf_rs::Link>>,
+    /// What refuses core scheduling: in between too, or it could not be attached again.
+    _core_guard: Option<libbpf_rs::Link>,
 }
 
 impl<'a> Scheduler<'a> {
-    /// Loads the object and attaches it: from here on it schedules the machine.
+    /// Loads the object.
     pub(in crate::policies) fn load(
         options: &Options,
-        heritage: Option<&Heritage>,
         object: &'a mut MaybeUninit<OpenObject>,
     ) -> Result<Scheduler<'a>> {
-        let _soon = heritage.and_then(|_| {
-            let begun = Nicest::begin();
-            begun.inspect_err(|error| log::warn!("loads again as slowly as others let it: {error}")).ok()
-        });
         let cpus_end = cpus::end()?;
         libbpf::listen(options.verbose);
         let builder = BpfSkelBuilder::default();
@@ -54,7 +48,6 @@ impl<'a> Scheduler<'a> {
         constants.sleepers = options.policy.sleepers.constant();
         constants.recording = options.record.is_some();
         constants.cpus_possible = u32::try_from(libbpf_rs::num_possible_cpus()?)?;
-        constants.unscheduled_since_ns = heritage.map_or(0, |before| before.unloaded_ns);
         constants.cpus_end = cpus_end;
         let (domains, cores) = cpus::layout();
         constants.domains = domains.count;
@@ -66,6 +59,8 @@ impl<'a> Scheduler<'a> {
         constants.core_of_cpu = cores.of_cpu;
         constants.cpus_of_core = cores.cpus;
         let ops = skel.struct_ops.prorata_ops_mut();
+        // Which cpus there are ops.init sees, whenever that is: none comes or goes meanwhile.
+        ops.hotplug_seq = 0;
         if options.groups == Groups::Off {
             ops.cgroup_init = std::ptr::null_mut();
             ops.cgroup_exit = std::ptr::null_mut();
@@ -82,10 +77,7 @@ impl<'a> Scheduler<'a> {
             | *compat::SCX_OPS_ENQ_EXITING
             | *compat::SCX_OPS_ENQ_MIGRATION_DISABLED
             | if options.partial { *compat::SCX_OPS_SWITCH_PARTIAL } else { 0 };
-        if let Some(before) = heritage {
-            skel.maps.task_memories.reuse_fd(before.task_memories.as_fd())?;
-        }
-        // The scheduler before may have it attached still.
+        // It is below, where it may fail.
         skel.progs.prorata_refuse_core_scheduling.set_autoattach(false);
         if options.verbose {
             // The verifier tells what each program cost it.
@@ -94,32 +86,34 @@ impl<'a> Scheduler<'a> {
             });
         }
         let mut skel = scx_ops_load!(skel, prorata_ops, uei).map_err(kernel::explain_load)?;
-        let core_guard = match heritage {
-            Some(before) => before.core_guard.clone(),
-            None => match skel.progs.prorata_refuse_core_scheduling.attach() {
-                Ok(link) => Some(Rc::new(link)),
-                // It is nothing to refuse.
-                Err(_) if !compat::struct_has_field("task_struct", "core_cookie")? => None,
-                Err(error) => {
-                    return Err(error).context(kernel::NO_CORE_GUARD);
-                }
-            },
+        let core_guard = match skel.progs.prorata_refuse_core_scheduling.attach() {
+            Ok(link) => Some(link),
+            // It is nothing to refuse.
+            Err(_) if !compat::struct_has_field("task_struct", "core_cookie")? => None,
+            Err(error) => return Err(error).context(kernel::NO_CORE_GUARD),
         };
+        // scx's own programs. Once: a second time would end them, and the kernel waits for all tasks then.
+        skel.attach().map_err(|error| kernel::explain_attach(error.into()))?;
         if let Err(error) = skel.progs.prorata_meet_loader.test_run(ProgramInput::default()) {
             log::warn!("waits for its turn as others: the scheduler could not be told of it: {error}");
         }
         let known_as = skel.maps.bss_data.as_ref().map_or(0, |variables| variables.loader);
         log::debug!("the scheduler knows its loader as process {known_as}");
-        let link = {
-            let _prompt = RealTime::begin()
-                .inspect_err(|error| log::warn!("loads without real-time priority: {error}"));
-            scx_ops_attach!(skel, prorata_ops).map_err(kernel::explain_attach)?
-        };
-        Ok(Scheduler { skel, link: Some(link), core_guard })
+        Ok(Scheduler { skel, link: None, _core_guard: core_guard })
     }
 }
 
 impl Loaded for Scheduler<'_> {
+    fn attach(&mut self) -> Result<()> {
+        let variables = self.skel.maps.data_data.as_mut().expect("the object has variables");
+        variables.uei.kind = 0;
+        let _prompt = RealTime::begin()
+            .inspect_err(|error| log::warn!("attaches without real-time priority: {error}"));
+        let link = self.skel.maps.prorata_ops.attach_struct_ops();
+        self.link = Some(link.map_err(|error| kernel::explain_attach(error.into()))?);
+        Ok(())
+    }
+
     fn exited(&self) -> bool {
         uei_exited!(&self.skel, uei)
     }
@@ -169,14 +163,5 @@ impl Loaded for Scheduler<'_> {
     fn unload(&mut self) -> Result<UserExitInfo> {
         drop(self.link.take());
         uei_report!(&self.skel, uei)
-    }
-
-    fn heritage(&self) -> Result<Heritage> {
-        let variables = self.skel.maps.bss_data.as_ref().expect("the object has variables");
-        Ok(Heritage {
-            task_memories: self.skel.maps.task_memories.as_fd().try_clone_to_owned()?,
-            unloaded_ns: variables.unloaded_ns,
-            core_guard: self.core_guard.clone(),
-        })
     }
 }

@@ -638,12 +638,6 @@ s32 BPF_STRUCT_OPS(prorata_init_task, struct task_struct *p, struct scx_init_tas
 	return refuses(p, args) ? -EBUSY : task_begin(p, args->fork, 0);
 }
 
-#define NEW(pointer, count) ({ \
-	(pointer) = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*(pointer)) * (count)), \
-					  NUMA_NO_NODE, 0); \
-	!(pointer); \
-})
-
 /* The cpus that are online are the policy's. */
 static __always_inline void take_seats(void)
 {

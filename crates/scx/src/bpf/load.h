@@ -41,8 +41,8 @@ u64 shared_address, counts_address, events_address, slots_address, tree_address,
 s32 loader;
 /* With how many cpus the policy began. */
 u32 cpus_at_first;
-/* And when this load ended; 0 before. */
-u64 unloaded_ns;
+/* When we were unloaded, 0 before; and when the last time, if we are attached again. */
+u64 unloaded_ns, unscheduled_since_ns;
 
 /* One quantum, in ns. */
 const volatile u64 quantum = 5000000;
@@ -56,8 +56,6 @@ const volatile u32 max_tasks = CROWD;
 const volatile u32 sleepers = SLEEPERS_TURNS;
 /* Cpus that could be plugged in: a task that is bound to none of them is allowed on so many. */
 const volatile u32 cpus_possible = 1;
-/* When the load before this one ended, if there was one. */
-const volatile u64 unscheduled_since_ns;
 /* The numbers of all cpus that may ever come are below; those of cpus online, below MAX_CPUS. */
 const volatile u32 cpus_end = 1;
 /* Sets of cpus that share their last cache (domains.h). */
@@ -77,9 +75,21 @@ static u32 policy_option(u32 index)
 	return policy_options[index];
 }
 
+#include "zero.h"
+
 static u32 pages_of(u64 bytes)
 {
 	return (bytes + 4095) / 4096;
 }
+
+/* So many of what a pointer points to, all zero: those that were there, if we are attached again. True if none. */
+#define NEW(pointer, count) ({ \
+	u64 bytes = sizeof(*(pointer)) * (count); \
+	if (pointer) \
+		zero_out(pointer, bytes); \
+	else \
+		(pointer) = bpf_arena_alloc_pages(&arena, NULL, pages_of(bytes), NUMA_NO_NODE, 0); \
+	!(pointer); \
+})
 
 #endif

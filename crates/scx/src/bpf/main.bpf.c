@@ -480,27 +480,12 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 	s32 err;
 	u32 i;
 
-	shared = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*shared)), NUMA_NO_NODE, 0);
-	state = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*state)), NUMA_NO_NODE, 0);
-	slots = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*slots) * MAX_TASKS),
-				      NUMA_NO_NODE, 0);
-	tree = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*tree)), NUMA_NO_NODE, 0);
-	bound = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*bound)), NUMA_NO_NODE, 0);
-	if (!shared || !state || !slots || !tree || !bound)
+	if (NEW(shared, 1) || NEW(state, 1) || NEW(slots, MAX_TASKS) || NEW(tree, 1) || NEW(bound, 1))
 		return -ENOMEM;
-	if (corrects_turns()) {
-		online = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*online)),
-					       NUMA_NO_NODE, 0);
-		corrected = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*corrected)),
-						  NUMA_NO_NODE, 0);
-		if (!online || !corrected)
-			return -ENOMEM;
-	}
+	if (corrects_turns() && (NEW(online, 1) || NEW(corrected, 1)))
+		return -ENOMEM;
 	if (recording) {
-		events = bpf_arena_alloc_pages(&arena, NULL,
-					       pages_of(sizeof(*events) * RECORD_EVENTS),
-					       NUMA_NO_NODE, 0);
-		if (!events)
+		if (NEW(events, RECORD_EVENTS))
 			return -ENOMEM;
 		events_address = (u64)events;
 	}

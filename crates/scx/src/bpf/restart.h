@@ -10,21 +10,7 @@
 #ifndef PRORATA_RESTART_H
 #define PRORATA_RESTART_H
 
-#ifdef __bpf__
-/* A loop, since a memset would lose the address space. */
-global_fn u32 zero_out(void __arena *memory __arg_arena, u32 bytes)
-{
-	u64 __arena *words = memory;
-	u32 i;
-
-	bpf_for(i, 0, (bytes + 7) / 8)
-		words[i] = 0;
-	return 0;
-}
-#else
-#include <string.h>
-#define zero_out(memory, bytes) memset(memory, 0, bytes)
-#endif
+#include "zero.h"
 
 _Static_assert(!(sizeof(struct policy_task) & 7 || sizeof(struct turn) & 7), "cleared by words of 8 bytes");
 
