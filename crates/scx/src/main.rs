@@ -49,6 +49,8 @@ const TURN: Duration = Duration::from_millis(200);
 /// And how often while it records, or somebody watches cgroups.
 const TURN_OF_RECORDING: Duration = Duration::from_millis(20);
 const TURN_OF_WATCHING: Duration = Duration::from_millis(50);
+/// How long after the kernel did not take the scheduler again it is tried once more.
+const PAUSE: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     match run(&Options::parse()) {
@@ -124,7 +126,10 @@ impl Session<'_> {
     /// Attaches the scheduler and serves it to its end. True if it shall be attached again.
     fn schedule(&mut self, loaded: &mut dyn Loaded) -> Result<bool> {
         let options = self.options;
-        loaded.attach()?;
+        let is_back = self.socket.is_some();
+        let tries_on =
+            || is_back && !self.shutdown.load(Ordering::Relaxed) && kernel::refuse_second().is_ok();
+        attach(|| loaded.attach(), tries_on, PAUSE)?;
         if let Some(recorder) = &mut self.recorder {
             recorder.begin(&options.policy, loaded.cpus(), options.quantum.as_nanos());
         }
@@ -175,6 +180,24 @@ impl Session<'_> {
     }
 }
 
+/// Attaches the scheduler, and tries until that is done, or a failure is the last.
+///
+/// Where it was attached before there may be users at it, who can keep the kernel from taking it for a while: it
+/// waits for RCU, thus for a process that it runs next to never, and gives up when that lasts too long.
+fn attach(
+    mut attach: impl FnMut() -> Result<()>,
+    tries_on: impl Fn() -> bool,
+    pause: Duration,
+) -> Result<()> {
+    loop {
+        match attach() {
+            Err(error) if tries_on() => log::warn!("not attached, and tries again: {error:#}"),
+            done => return done,
+        }
+        std::thread::sleep(pause);
+    }
+}
+
 fn start_logging(verbose: bool) -> Result<()> {
     let level = if verbose { simplelog::LevelFilter::Debug } else { simplelog::LevelFilter::Info };
     let mut config = simplelog::ConfigBuilder::new();
@@ -186,4 +209,27 @@ fn start_logging(verbose: bool) -> Result<()> {
     let mode = simplelog::TerminalMode::Stderr;
     simplelog::TermLogger::init(level, config.build(), mode, simplelog::ColorChoice::Auto)
         .context("cannot start logging")
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::bail;
+
+    use super::*;
+
+    #[test]
+    fn is_attached_again_when_the_kernel_takes_it() {
+        for (failures, tries_on, times) in [(3, true, 4), (3, false, 1), (0, false, 1)] {
+            let mut tries = 0;
+            let done = attach(
+                || {
+                    tries += 1;
+                    if tries > failures { Ok(()) } else { bail!("try {tries}") }
+                },
+                || tries_on,
+                Duration::ZERO,
+            );
+            assert_eq!((tries, done.is_ok()), (times, times > failures));
+        }
+    }
 }
