@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 use scx_prorata_objects::intf::weight_call;
-use scx_utils::UserExitInfo;
 
 use crate::shared::Memory;
 
@@ -14,15 +13,15 @@ pub(crate) const KEEP: u32 = u32::MAX;
 /// | the kernel | we | |
 /// |---|---|---|
 /// | | `attach()` | it schedules the machine |
-/// | unloads it, since a cpu came | `exited()` → true | |
-/// | | `unload()` → asks for it again | |
+/// | a cpu comes | `is_over()` → true | of which the policy cannot be told |
+/// | unloads it | `unload()` → true | |
 /// | | `attach()` | it begins anew; weights that were chosen are as before |
 pub(crate) trait Loaded {
     /// Has it schedule the machine from here on, with the cpus that are online.
     fn attach(&mut self) -> Result<()>;
 
-    /// True if the kernel has unloaded it.
-    fn exited(&self) -> bool;
+    /// True if the kernel has unloaded it, or it is to be unloaded and attached again.
+    fn is_over(&self) -> bool;
 
     /// The memory that it shares with us.
     fn memory(&self) -> Memory<'_>;
@@ -34,9 +33,9 @@ pub(crate) trait Loaded {
     /// socket; `result` says how that went.
     fn weight_call(&mut self, call: weight_call) -> weight_call;
 
-    /// Unloads it and tells why it ended.
+    /// Unloads it. True if it is to be attached again.
     ///
     /// # Errors
     /// When it ended because of an error: the kernel's words.
-    fn unload(&mut self) -> Result<UserExitInfo>;
+    fn unload(&mut self) -> Result<bool>;
 }

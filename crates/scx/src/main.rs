@@ -12,7 +12,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use scx_stats::prelude::*;
-use scx_utils::UserExitInfo;
 
 mod budget;
 mod cgroups;
@@ -39,6 +38,7 @@ use cgroups::Query;
 use host::Machine;
 use loaded::Loaded;
 use options::{Command, Options};
+use real_time::RealTime;
 use record::Recorder;
 use socket::Socket;
 use stats::{Answer, Request, Statistics};
@@ -97,10 +97,9 @@ fn run(options: &Options) -> Result<()> {
     let recorder = options.record.as_deref().map(Recorder::create).transpose()?;
     let mut object = MaybeUninit::uninit();
     let mut loaded = policies::load(options, &mut object)?;
-    let mut session = Session { options, shutdown, recorder, socket: None };
-    // Where cpus come or go the kernel may unload it, and asks for it again.
+    let mut session = Session { options, shutdown, recorder, socket: None, prompt: None };
     while session.schedule(loaded.as_mut())? {
-        log::info!("attaching again");
+        log::info!("cpus have come or gone: attaching again");
     }
     Ok(())
 }
@@ -120,6 +119,8 @@ struct Session<'a> {
     recorder: Option<Recorder>,
     /// From the first time on: those who ask in between wait for the next.
     socket: Option<Socket<Machine>>,
+    /// While it is not attached, and nobody has the share that was set for him.
+    prompt: Option<RealTime>,
 }
 
 impl Session<'_> {
@@ -129,7 +130,9 @@ impl Session<'_> {
         let is_back = self.socket.is_some();
         let tries_on =
             || is_back && !self.shutdown.load(Ordering::Relaxed) && kernel::refuse_second().is_ok();
+        self.prompt = self.prompt.take().or_else(RealTime::begin_or_warn);
         attach(|| loaded.attach(), tries_on, PAUSE)?;
+        self.prompt = None;
         if let Some(recorder) = &mut self.recorder {
             recorder.begin(&options.policy, loaded.cpus(), options.quantum.as_nanos());
         }
@@ -137,11 +140,13 @@ impl Session<'_> {
         let quantum = options.quantum;
         log::info!("{} schedules this machine in quanta of {quantum:?}", options.policy);
         let ended = self.serve(loaded, &statistics);
+        self.prompt = RealTime::begin_or_warn();
         let exit = loaded.unload();
         if let Some(recorder) = &mut self.recorder {
             recorder.catch_up(&loaded.memory())?;
         }
-        let goes_on = ended.is_ok() && exit.as_ref().is_ok_and(UserExitInfo::should_restart);
+        let is_asked_to_end = self.shutdown.load(Ordering::Relaxed);
+        let goes_on = ended.is_ok() && !is_asked_to_end && matches!(exit, Ok(true));
         if !goes_on && let Some(recorder) = &mut self.recorder {
             recorder.finish()?;
         }
@@ -161,7 +166,7 @@ impl Session<'_> {
             self.socket = Some(weight::listen()?);
         }
         let socket = self.socket.as_mut().expect("it was made above");
-        while !self.shutdown.load(Ordering::Relaxed) && !loaded.exited() {
+        while !self.shutdown.load(Ordering::Relaxed) && !loaded.is_over() {
             let turn = match &self.recorder {
                 Some(_) => TURN_OF_RECORDING,
                 None if statistics.is_watching() => TURN_OF_WATCHING,

@@ -1,4 +1,4 @@
-//! Real-time priority for the moment of loading.
+//! Real-time priority for the moment of attaching, and from unloading to attaching again.
 //!
 //! The kernel hands tasks to a scheduler one by one, and those that it handed over already run only
 //! where its own class leaves a cpu idle. Before 7.0 (and stable releases that took its mend) the thread
@@ -15,8 +15,15 @@ pub(crate) struct RealTime {
 }
 
 impl RealTime {
+    /// Without it all goes on, later.
+    pub(crate) fn begin_or_warn() -> Option<RealTime> {
+        RealTime::begin()
+            .inspect_err(|error| log::warn!("attaches without real-time priority: {error}"))
+            .ok()
+    }
+
     /// Fails where the thread's cgroup has no real-time budget (`CONFIG_RT_GROUP_SCHED`).
-    pub(crate) fn begin() -> io::Result<RealTime> {
+    fn begin() -> io::Result<RealTime> {
         let mut parameters = libc::sched_param { sched_priority: 0 };
         // SAFETY: 0 is the calling thread, and the kernel fills in the struct.
         let (policy, result) =

@@ -8,7 +8,7 @@ use libbpf_rs::{OpenObject, ProgramInput};
 use libbpf_rs::skel::{OpenSkel, Skel as _};
 // The macros name their crate and each other.
 use scx_utils::{
-    UserExitInfo, compat, scx_ops_load, scx_ops_open, uei_exited, uei_report,
+    compat, scx_ops_load, scx_ops_open, uei_exited, uei_report,
 };
 use scx_prorata_objects::intf::{slot_layout, weight_call};
 
@@ -18,7 +18,6 @@ use crate::kernel;
 use crate::libbpf;
 use crate::options::{Groups, Locality, Options};
 use crate::loaded::Loaded;
-use crate::real_time::RealTime;
 use crate::shared::{Addresses, Memory};
 
 pub(in crate::policies) struct Scheduler<'a> {
@@ -101,21 +100,24 @@ impl<'a> Scheduler<'a> {
         log::debug!("the scheduler knows its loader as process {known_as}");
         Ok(Scheduler { skel, link: None, _core_guard: core_guard })
     }
+
+    /// True if cpus have come or gone of which the policy cannot be told.
+    fn is_outdated(&self) -> bool {
+        self.skel.maps.bss_data.as_ref().expect("the object has variables").is_outdated != 0
+    }
 }
 
 impl Loaded for Scheduler<'_> {
     fn attach(&mut self) -> Result<()> {
         let variables = self.skel.maps.data_data.as_mut().expect("the object has variables");
         variables.uei.kind = 0;
-        let _prompt = RealTime::begin()
-            .inspect_err(|error| log::warn!("attaches without real-time priority: {error}"));
         let link = self.skel.maps.prorata_ops.attach_struct_ops();
         self.link = Some(link.map_err(|error| kernel::explain_attach(error.into()))?);
         Ok(())
     }
 
-    fn exited(&self) -> bool {
-        uei_exited!(&self.skel, uei)
+    fn is_over(&self) -> bool {
+        self.is_outdated() || uei_exited!(&self.skel, uei)
     }
 
     fn memory(&self) -> Memory<'_> {
@@ -160,8 +162,9 @@ impl Loaded for Scheduler<'_> {
         call
     }
 
-    fn unload(&mut self) -> Result<UserExitInfo> {
+    fn unload(&mut self) -> Result<bool> {
+        let is_outdated = self.is_outdated();
         drop(self.link.take());
-        uei_report!(&self.skel, uei)
+        Ok(uei_report!(&self.skel, uei)?.should_restart() || is_outdated)
     }
 }

@@ -25,6 +25,9 @@
 #include <string.h>
 
 #include "accesses.h"
+#ifdef APART
+#define MACHINE_HAS_QUEUES
+#endif
 #include <scx/common.bpf.h>
 
 #ifdef COUNT_INSTRUCTIONS
@@ -156,15 +159,19 @@ void *machine_map(void *map, u64 entries, u64 bytes, u64 key)
 
 /* No event comes. */
 #define NEVER UINT64_MAX
-/* Tasks that a cpu may be sent at a time. */
-#define LOCAL 8
+/* Tasks that wait in a queue at a time. */
+#define QUEUED 8
+
+struct machine_queue {
+	struct task_struct *tasks[QUEUED];
+	u32 count;
+};
 
 struct machine_cpu {
 	struct task_struct *current;
 	/* When the slice of what runs is over, or its work is done. */
 	u64 ends_ns;
-	struct task_struct *local[LOCAL];
-	u32 queued;
+	struct machine_queue local;
 	bool kicked;
 };
 
@@ -172,6 +179,10 @@ static struct {
 	u64 now_ns, random;
 	u32 cpus, cpu, tasks;
 	struct machine_cpu cpu_of[MAX_CPUS];
+#ifdef MACHINE_HAS_QUEUES
+	/* The callbacks' own: for all, and for each cpu. */
+	struct machine_queue queues[MAX_CPUS + 1];
+#endif
 	struct task_struct task[MAX_TASKS];
 	/* When tasks that sleep wake. */
 	u64 wakes_ns[MAX_TASKS];
@@ -215,12 +226,48 @@ s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, 
 	for (i = 0; i < machine.cpus; i++) {
 		u32 cpu = (prev_cpu + i) % machine.cpus;
 
-		*is_idle = !machine.cpu_of[cpu].current && !machine.cpu_of[cpu].queued;
+		*is_idle = !machine.cpu_of[cpu].current && !machine.cpu_of[cpu].local.count;
 		if (*is_idle)
 			return cpu;
 	}
 	return prev_cpu;
 }
+
+static void queue_put(struct machine_queue *queue, struct task_struct *p, bool first)
+{
+	if (queue->count == QUEUED)
+		machine_broken("too many tasks are in a queue");
+	if (first)
+		memmove(queue->tasks + 1, queue->tasks, queue->count * sizeof(*queue->tasks));
+	queue->tasks[first ? 0 : queue->count] = p;
+	queue->count++;
+}
+
+static struct task_struct *queue_take(struct machine_queue *queue)
+{
+	struct task_struct *p = queue->tasks[0];
+
+	queue->count--;
+	memmove(queue->tasks, queue->tasks + 1, queue->count * sizeof(*queue->tasks));
+	return p;
+}
+
+#ifdef MACHINE_HAS_QUEUES
+u32 scx_bpf_dsq_nr_queued(u64 dsq)
+{
+	return machine.queues[dsq].count;
+}
+
+bool scx_bpf_dsq_move_to_local(u64 dsq, u64 flags)
+{
+	struct task_struct *p = queue_take(&machine.queues[dsq]);
+
+	(void)flags;
+	p->cpu = machine.cpu;
+	queue_put(&machine.cpu_of[machine.cpu].local, p, false);
+	return true;
+}
+#endif
 
 void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice_ns, u64 flags)
 {
@@ -229,19 +276,19 @@ void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice_ns, u64 flags)
 
 	if (dsq == SCX_DSQ_GLOBAL)
 		machine_broken("a task runs beside the policy");
+#ifdef MACHINE_HAS_QUEUES
+	if (dsq <= MAX_CPUS) {
+		p->scx.slice = slice_ns;
+		queue_put(&machine.queues[dsq], p, false);
+		return;
+	}
+#endif
 	if ((dsq & SCX_DSQ_LOCAL_ON) == SCX_DSQ_LOCAL_ON)
 		cpu = (u32)dsq;
 	to = &machine.cpu_of[cpu];
-	if (to->queued == LOCAL)
-		machine_broken("a cpu is sent too many tasks");
 	p->scx.slice = slice_ns;
 	p->cpu = cpu;
-	if (flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT)) {
-		memmove(to->local + 1, to->local, to->queued++ * sizeof(*to->local));
-		to->local[0] = p;
-	} else {
-		to->local[to->queued++] = p;
-	}
+	queue_put(&to->local, p, flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT));
 	to->kicked |= cpu != machine.cpu;
 	if (flags & SCX_ENQ_PREEMPT && to->current) {
 		to->current->scx.slice = 0;
@@ -298,15 +345,6 @@ static void machine_run(struct machine_cpu *cpu, struct task_struct *p)
 	cpu->ends_ns = machine.now_ns + runs_ns;
 }
 
-static struct task_struct *next_local(struct machine_cpu *cpu)
-{
-	struct task_struct *p = cpu->local[0];
-
-	cpu->queued--;
-	memmove(cpu->local, cpu->local + 1, cpu->queued * sizeof(*cpu->local));
-	return p;
-}
-
 /* As the kernel's __schedule() for tasks of sched_ext. */
 static void machine_schedule(u32 index)
 {
@@ -322,19 +360,19 @@ static void machine_schedule(u32 index)
 			cpu->current = prev = NULL;
 		}
 	}
-	if (!cpu->queued && !(prev && prev->scx.slice)) {
+	if (!cpu->local.count && !(prev && prev->scx.slice)) {
 		note(NOTE_DECISION, 0);
 		machine.decisions++;
 		prorata_dispatch(index, prev);
 	}
-	if (prev && cpu->queued && !prev->scx.slice)
+	if (prev && cpu->local.count && !prev->scx.slice)
 		prorata_enqueue(prev, 0);
-	else if (prev && cpu->queued)
+	else if (prev && cpu->local.count)
 		machine_broken("a task is interrupted that has a slice");
 	cpu->current = NULL;
 	cpu->ends_ns = NEVER;
-	if (cpu->queued)
-		machine_run(cpu, next_local(cpu));
+	if (cpu->local.count)
+		machine_run(cpu, queue_take(&cpu->local));
 	else if (prev && prev->scx.slice)
 		machine_run(cpu, prev);
 	else if (prev)

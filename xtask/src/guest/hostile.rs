@@ -278,21 +278,11 @@ impl Siege {
         fs::write(&file, if online { "1" } else { "0" })
             .with_context(|| format!("{file}: cannot set it to {online}"))?;
         if ours::is_apart(&self.policy) {
-            self.wait_for_reload()?;
+            let (begin, command) = (Instant::now(), ours::command_line(&self.policy));
+            self.loads = self.scheduler.wait_until_attached_again(&command, self.loads)?;
+            println!("cpu {cpu}: attached again in {:.2?}", begin.elapsed());
         }
         self.step()
-    }
-
-    /// The kernel has unloaded the scheduler, or is about to, and its loader loads it again.
-    fn wait_for_reload(&mut self) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        while scheduler::loads()? == self.loads {
-            ensure!(Instant::now() < deadline, "the scheduler is not loaded again in {PATIENCE:?}");
-            thread::sleep(Duration::from_millis(20));
-        }
-        self.scheduler.wait_until_enabled(&ours::command_line(&self.policy))?;
-        self.loads = scheduler::loads()?;
-        Ok(())
     }
 
     /// Ends all of the user's processes and starts others.

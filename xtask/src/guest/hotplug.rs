@@ -49,19 +49,19 @@ impl Args {
             weigh("set", pid, &[&weight.to_string()])?;
         }
         hogs.start();
-        self.measure(&mut scheduler, &hogs, cpus)?;
+        self.measure(&hogs, cpus)?;
         // The last goes first, and comes last.
         for left in (cpus - cpus / 2..cpus).rev() {
-            set_online(left, false)?;
-            self.measure(&mut scheduler, &hogs, left)?;
+            self.change(&mut scheduler, left, false)?;
+            self.measure(&hogs, left)?;
         }
         for left in cpus - cpus / 2..cpus {
-            let took = set_online(left, true)?;
+            let took = self.change(&mut scheduler, left, true)?;
             ensure!(
                 took <= Duration::from_millis(self.coming_ms),
                 "cpu {left} took too long to come"
             );
-            self.measure(&mut scheduler, &hogs, left + 1)?;
+            self.measure(&hogs, left + 1)?;
         }
         let stays = scheduler::loads()? == loads;
         ensure!(stays || ours::is_apart(&self.policy), "the scheduler was loaded again");
@@ -85,9 +85,18 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Shares of what all received, once the scheduler is loaded for so many cpus.
-    fn measure(&self, scheduler: &mut Scheduler, hogs: &Hogs, cpus: usize) -> Result<()> {
-        scheduler.wait_until_enabled(&self.policy)?;
+    /// A cpu goes or comes, and the scheduler schedules those that are there. How long the first took.
+    fn change(&self, scheduler: &mut Scheduler, cpu: usize, online: bool) -> Result<Duration> {
+        let before = scheduler::loads()?;
+        let took = set_online(cpu, online)?;
+        if ours::is_apart(&self.policy) {
+            scheduler.wait_until_attached_again(&ours::command_line(&self.policy), before)?;
+        }
+        Ok(took)
+    }
+
+    /// Shares of what all received on so many cpus.
+    fn measure(&self, hogs: &Hogs, cpus: usize) -> Result<()> {
         thread::sleep(SETTLING);
         let before = hogs.run_times_ns()?;
         thread::sleep(Duration::from_secs(self.seconds));

@@ -72,6 +72,24 @@ impl Scheduler {
         Ok(())
     }
 
+    /// Cpus have come or gone, for which it is attached again: it was loaded so often before. Returns how often now.
+    pub(super) fn wait_until_attached_again(
+        &mut self,
+        command_line: &str,
+        before: u64,
+    ) -> Result<u64> {
+        let deadline = Instant::now() + PATIENCE;
+        while loads()? == before {
+            ensure!(
+                Instant::now() < deadline,
+                "the scheduler is not attached again in {PATIENCE:?}"
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+        self.wait_until_enabled(command_line)?;
+        loads()
+    }
+
     /// An error with its last words if it has ended by itself.
     pub(crate) fn goes_on(&mut self) -> Result<()> {
         let Some(loader) = &mut self.loader else {

@@ -12,8 +12,9 @@
  * list of free slots and for `weight set`: no decision takes it.
  *
  * What main.bpf.c has and this has not: corrected turns, cgroups, masks (a task that may not run on every cpu
- * has its turns, but runs them outside the policy), and cpus that come or go, for which the kernel unloads us
- * and the loader loads again (until then: task_ops.h).
+ * has its turns, but runs them outside the policy), and cpus that come or go, for which the loader attaches us
+ * again. Until then one that has come runs what the kernel's queue for all has, and one that has gone is given
+ * nobody; who waits in its queue waits on.
  *
  * Tasks without a slot wait in a queue of the kernel's, which each cpu serves at one in CROWD_PART decisions,
  * and before it idles.
@@ -45,6 +46,7 @@ static u64 debt_limit_ns(const struct slot __arena *slot)
 #include "cores.h"
 #include "task_ops.h"
 
+/* The others are those of cpus (credit.h). */
 #define CROWD_QUEUE 0
 #define CROWD_PART 16
 /* Picks of debtors until a cpu takes one rather than decide again. */
@@ -117,7 +119,7 @@ static __always_inline bool goes_to(struct task_struct *p, u32 id, u32 cpu, u32 
 
 	if (thrown_out || !is_owed_after(slot, p->se.sum_exec_runtime))
 		return false;
-	if (slot->confined && !can_run_on(p, cpu))
+	if ((slot->confined && !can_run_on(p, cpu)) || !is_online(cpu))
 		return false;
 	if (cpu != home) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, ledger_slice_ns(slot), 0);
@@ -154,6 +156,18 @@ static __always_inline void run_here(struct task_struct *p, struct slot __arena 
 		slice_begins(home, ledger_slice_ns(slot));
 }
 
+/* A task runs on credit on its own cpu, after so many others. */
+static __always_inline void run_on_credit(struct task_struct *p, struct slot __arena *slot, u32 home, u32 others)
+{
+	if (others < CREDIT_DEPTH) {
+		run_here(p, slot, home, others ? SCX_ENQ_HEAD : SCX_ENQ_PREEMPT);
+		return;
+	}
+	scx_bpf_dsq_insert(p, CREDIT_QUEUE(home), ledger_slice_ns(slot), 0);
+	/* They may be done by now. */
+	scx_bpf_kick_cpu(home, SCX_KICK_IDLE);
+}
+
 /* A task's run outside the policy is over: it waits for its turn. */
 static __always_inline void return_from_away(struct slot __arena *slot, u32 id, u64 now)
 {
@@ -185,9 +199,8 @@ static __always_inline bool goes_on_away(struct task_struct *p, u32 id, u32 home
 static __always_inline bool runs_at_once(struct task_struct *p, u32 id, u32 home, u64 now)
 {
 	struct slot __arena *slot = &slots[id];
-	bool at_once = has_credit(slot) && takes_credit(home, CREDIT_DEPTH, now);
+	bool at_once = has_credit(slot) && takes_credit(home, now);
 	u32 custody;
-	u64 flags;
 
 	ledger_wake(slot, p->se.sum_exec_runtime);
 	custody = change_custody(id, ASLEEP, at_once ? ON_CREDIT : TASK_WAITING);
@@ -202,8 +215,7 @@ static __always_inline bool runs_at_once(struct task_struct *p, u32 id, u32 home
 	}
 	if (custody == TASK_BLOCKED)
 		word_exchange(&slot->custody, TASK_AWAY);
-	flags = begin_credit(slot, home, now);
-	run_here(p, slot, home, flags);
+	run_on_credit(p, slot, home, begin_credit(slot, home, now));
 	return true;
 }
 
@@ -470,9 +482,9 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 	if (cpu >= MAX_CPUS)
 		return;
 	use_arena();
-	seat = policy_cpu();
-	if (seat == NIL)
+	if (!is_online(cpu))
 		return;
+	seat = policy_cpu();
 	DESK(cpu)->now_ns = now;
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		if (goes_on_reading(prev, cpu)) {
@@ -486,6 +498,8 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 		keep(prev, previous, cpu);
 		return;
 	}
+	if (credit_comes(cpu, now))
+		return;
 	if (is_awaited(cpu, now)) {
 		look_for_lost(cpu, false);
 		return;
@@ -497,7 +511,8 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	id = pick_next(cpu, seat, now);
 	if (id == NIL) {
-		serve_crowd(cpu);
+		if (!serve_any_credit(cpu))
+			serve_crowd(cpu);
 		return;
 	}
 	if (id == previous) {
@@ -638,6 +653,29 @@ s32 BPF_STRUCT_OPS(prorata_init_task, struct task_struct *p, struct scx_init_tas
 	return refuses(p, args) ? -EBUSY : task_begin(p, args->fork, 0);
 }
 
+static __always_inline void change_cpu(s32 cpu, bool comes)
+{
+	if (is_beyond_all(cpu))
+		return;
+	use_arena();
+	is_outdated = true;
+	if (!comes) {
+		word_put(&seats->has_gone[cpu & (MAX_CPUS - 1)], true);
+		slices_end(cpu);
+	}
+	kick_idle_cpus();
+}
+
+void BPF_STRUCT_OPS(prorata_cpu_online, s32 cpu)
+{
+	change_cpu(cpu, true);
+}
+
+void BPF_STRUCT_OPS(prorata_cpu_offline, s32 cpu)
+{
+	change_cpu(cpu, false);
+}
+
 /* The cpus that are online are the policy's. */
 static __always_inline void take_seats(void)
 {
@@ -657,6 +695,7 @@ static __always_inline void take_seats(void)
 	}
 	scx_bpf_put_cpumask(online);
 	cpus_at_first = seats->count;
+	is_outdated = false;
 	seats->steps = RECORD_EVENTS >> ilog2(2 * seats->count - 1);
 	policy_init(seats->count);
 }
@@ -680,6 +719,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 	counts_address = (u64)&state->counts;
 	shared->free_slot = NIL;
 	err = scx_bpf_create_dsq(CROWD_QUEUE, NUMA_NO_NODE);
+	bpf_for(i, 0, cpus_end)
+		err = err ?: scx_bpf_create_dsq(CREDIT_QUEUE(i), NUMA_NO_NODE);
 	if (err)
 		return err;
 	bpf_for(i, 0, max_tasks)
@@ -704,6 +745,8 @@ SCX_OPS_DEFINE(prorata_ops,
 	       .disable		= (void *)prorata_disable,
 	       .init_task	= (void *)prorata_init_task,
 	       .exit_task	= (void *)prorata_exit_task,
+	       .cpu_online	= (void *)prorata_cpu_online,
+	       .cpu_offline	= (void *)prorata_cpu_offline,
 	       .init		= (void *)prorata_init,
 	       .exit		= (void *)prorata_exit,
 	       .timeout_ms	= 30000,

@@ -6,7 +6,7 @@
  *   state   ──  the policy's                       (struct policy_state), under latches of its own
  *   slots   ──  one per task, numbered 0, 1, 2 …   (struct slot), each its owner's (custody.h)
  *   desks   ──  one per cpu                        (struct desk), that cpu's
- *   seats   ──  which cpu the policy has as which  (struct seats), never written again
+ *   seats   ──  which cpu the policy has as which  (struct seats), written when one has gone
  *   steps   ──  what each cpu did, if recorded     (struct step), a ring for each
  */
 #ifndef PRORATA_APART_MEMORY_H
@@ -56,6 +56,8 @@
 struct seats {
 	/* Of a cpu; NIL if it was not online. */
 	u32 seat_of[MAX_CPUS];
+	/* Not 0 if a cpu has gone, which has its seat until we are attached again. */
+	u32 has_gone[MAX_CPUS];
 	u32 cpu_at[MAX_CPUS];
 	u32 count;
 	/* Of the ring of a cpu: a power of two. */
@@ -120,10 +122,12 @@ static __always_inline void step_end(void)
 	word_exchange(recorded, *recorded + 1);
 }
 
-/* False for a cpu that has come: the kernel is about to unload us for it, and has its threads run there. */
+/* False for a cpu that has come or gone since we were attached: the kernel has its threads run there. */
 static bool is_online(u32 cpu)
 {
-	return seats->seat_of[cpu & (MAX_CPUS - 1)] != NIL;
+	u32 index = cpu & (MAX_CPUS - 1);
+
+	return seats->seat_of[index] != NIL && !seats->has_gone[index];
 }
 
 #endif

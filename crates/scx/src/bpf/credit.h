@@ -15,9 +15,10 @@
  * that who sleeps then has at once what he may have.
  *
  * A cpu is not asked to decide as long as there are tasks in its local queue, and many who wake each other on
- * credit would keep it so, while others wait for their turns. So two on credit are on a cpu at a time, and
- * they begin within some quanta of its last decision; who wakes there otherwise waits for his turn, and keeps
- * his credit.
+ * credit would keep it so, while others wait for their turns. So two on credit are in a cpu's local queue at a
+ * time, and more in another one, which it serves before the policy, and others do before they idle. They
+ * begin within some quanta of the cpu's last decision; who wakes there later waits for his turn, and keeps his
+ * credit.
  *
  * What is paid is what the task is charged for: it receives no more than that, and what it may keep.
  *
@@ -33,8 +34,10 @@
 #define CREDIT_LEAST_PART 64
 /* Cpus at which a task looks for one where nobody runs on credit. */
 #define CREDIT_LOOKS 8
-/* So many on credit are on a cpu at a time: one runs, and one is the next. */
+/* So many on credit are in a cpu's local queue at a time: one runs, and one is the next. */
 #define CREDIT_DEPTH 2
+/* The queue of a cpu for others on credit. */
+#define CREDIT_QUEUE(cpu) (1 + (cpu))
 /* From the policy's decision on a cpu on, tasks begin to run on credit there for so many quanta. */
 #define CREDIT_SPELL_QUANTA 4
 
@@ -110,14 +113,12 @@ static __always_inline bool runs_nobody(u32 cpu)
 	return word_look(&DESK(cpu)->cpu.task) == NIL && !word_look(&DESK(cpu)->away);
 }
 
-/* True if a task may begin to run on credit on a cpu, beside fewer than so many others. */
-static __always_inline bool takes_credit(u32 cpu, u32 others, u64 now)
+/* True if a task may begin to run on credit on a cpu. */
+static __always_inline bool takes_credit(u32 cpu, u64 now)
 {
 	s64 since_ns = now - word_look(&DESK(cpu)->decided_ns);
 
-	if (runs_nobody(cpu))
-		return true;
-	return word_look(&DESK(cpu)->on_credit) < others && since_ns < (s64)(CREDIT_SPELL_QUANTA * quantum);
+	return runs_nobody(cpu) || since_ns < (s64)(CREDIT_SPELL_QUANTA * quantum);
 }
 
 /* A cpu where a task may run, and nobody else runs on credit, if there is one among the next; else `cpu`. */
@@ -128,23 +129,54 @@ static __always_inline s32 find_cpu_for_credit(const struct task_struct *p, s32 
 	bpf_for(i, 0, CREDIT_LOOKS) {
 		u32 other = (cpu + i) % cpus_end;
 
-		if (takes_credit(other, 1, now) && is_online(other) && can_run_on(p, other))
+		if (!word_look(&DESK(other)->on_credit) && takes_credit(other, now) && is_online(other) &&
+		    can_run_on(p, other))
 			return other;
 	}
 	return cpu;
 }
 
-/* A task begins to run on credit on a cpu. Returns how: it waits for others who do, and for nobody else. */
-static __always_inline u64 begin_credit(struct slot __arena *slot, u32 cpu, u64 now)
+/* A task begins to run on credit on a cpu. It waits for others who do, so many, and for nobody else. */
+static __always_inline u32 begin_credit(struct slot __arena *slot, u32 cpu, u64 now)
 {
-	u64 flags = word_look(&DESK(cpu)->on_credit) ? SCX_ENQ_HEAD : SCX_ENQ_PREEMPT;
+	u32 others = word_look(&DESK(cpu)->on_credit);
 
 	if (runs_nobody(cpu))
 		word_put(&DESK(cpu)->decided_ns, now);
 	ledger_grant(slot, word_exchange(&slot->credit_ns, 0));
 	slot->on_credit = true;
 	begin_away(slot, cpu);
-	return flags;
+	return others;
+}
+
+/* Somebody who waits in a cpu's queue of those on credit runs on this cpu. */
+static __always_inline bool serve_credit(u32 cpu)
+{
+	u64 queue = CREDIT_QUEUE(cpu);
+
+	return scx_bpf_dsq_nr_queued(queue) && scx_bpf_dsq_move_to_local(queue, 0);
+}
+
+/* The same, before the policy is asked, unless it has waited long enough. */
+static __always_inline bool credit_comes(u32 cpu, u64 now)
+{
+	return keeps_turns() && takes_credit(cpu, now) && serve_credit(cpu);
+}
+
+/* The same, on a cpu that would idle: its own, and those of the next cpus. */
+static __always_inline bool serve_any_credit(u32 cpu)
+{
+	u32 i;
+
+	if (!keeps_turns())
+		return false;
+	bpf_for(i, 0, CREDIT_LOOKS) {
+		if (!serve_credit((cpu + i) % cpus_end))
+			continue;
+		occupy(cpu);
+		return true;
+	}
+	return false;
 }
 
 /* What a task has not used of such a run is its credit again. */

@@ -39,8 +39,8 @@ struct {
 u64 shared_address, counts_address, events_address, slots_address, tree_address, desks_address;
 /* The process that loaded us, as the first pid namespace numbers it: the loader may be in another. */
 s32 loader;
-/* With how many cpus the policy began. */
-u32 cpus_at_first;
+/* With how many cpus the policy began; and some have come or gone since, so that we are to be attached again. */
+u32 cpus_at_first, is_outdated;
 /* When we were unloaded, 0 before; and when the last time, if we are attached again. */
 u64 unloaded_ns, unscheduled_since_ns;
 

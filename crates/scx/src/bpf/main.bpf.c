@@ -443,12 +443,9 @@ s32 BPF_STRUCT_OPS(prorata_init_task, struct task_struct *p, struct scx_init_tas
 static __always_inline void change_cpu(s32 cpu, bool comes)
 {
 	unsigned long flags;
-	u32 other;
 
-	if (cpu >= MAX_CPUS) {
-		scx_bpf_error("cpu %d has come: those numbered %d or above cannot be scheduled", cpu, MAX_CPUS);
+	if (is_beyond_all(cpu))
 		return;
-	}
 	use_arena();
 	bpf_local_irq_save(&flags);
 	if (lock()) {
@@ -458,11 +455,7 @@ static __always_inline void change_cpu(s32 cpu, bool comes)
 	bpf_local_irq_restore(&flags);
 	if (!comes)
 		slices_end(cpu);
-	/* One that idles may wait for a task that does not come now. */
-	bpf_for(other, 0, cpus_end) {
-		if (is_online(other))
-			scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
-	}
+	kick_idle_cpus();
 }
 
 void BPF_STRUCT_OPS(prorata_cpu_online, s32 cpu)

@@ -29,6 +29,26 @@ static __always_inline bool refuses(struct task_struct *p, struct scx_init_task_
 	return true;
 }
 
+/* True if a cpu that has come cannot be scheduled. */
+static __always_inline bool is_beyond_all(s32 cpu)
+{
+	if (cpu < MAX_CPUS)
+		return false;
+	scx_bpf_error("cpu %d has come: those numbered %d or above cannot be scheduled", cpu, MAX_CPUS);
+	return true;
+}
+
+/* A cpu that idles may wait for a task that does not come, now that another cpu has gone. */
+static __always_inline void kick_idle_cpus(void)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, cpus_end) {
+		if (is_online(cpu))
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
+}
+
 /*
  * On a cpu that comes or goes the kernel itself schedules the threads that make it so, asking nobody. When a
  * slice of theirs ends in the tick it idles, since ops.enqueue is to have whom nobody follows

@@ -4,7 +4,7 @@
  * (scaling.c, cpus.c): what stands here are declarations and what does nothing; the machine defines the rest.
  *
  * There are no cgroups but the root. Only with -DMACHINE_HAS_MASKS tasks are bound to cpus, these come and
- * go, and timers fire, if the machine has them do so.
+ * go, and timers fire, if the machine has them do so; only with -DMACHINE_HAS_QUEUES the callbacks have queues.
  */
 #ifndef MACHINE_COMMON_BPF_H
 #define MACHINE_COMMON_BPF_H
@@ -159,6 +159,10 @@ struct task_struct *bpf_get_current_task_btf(void);
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle);
 void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice_ns, u64 flags);
 void scx_bpf_kick_cpu(s32 cpu, u64 flags);
+#ifdef MACHINE_HAS_QUEUES
+u32 scx_bpf_dsq_nr_queued(u64 dsq);
+bool scx_bpf_dsq_move_to_local(u64 dsq, u64 flags);
+#endif
 #ifdef MACHINE_HAS_MASKS
 void scx_bpf_dispatch_cancel(void);
 struct cpumask *scx_bpf_get_online_cpumask(void);
@@ -182,10 +186,12 @@ void *machine_map(void *map, u64 entries, u64 bytes, u64 key);
 #define scx_bpf_task_cpu(p) ((s32)(p)->cpu)
 #define scx_bpf_task_set_slice(p, ns) ((void)((p)->scx.slice = (ns)))
 #define scx_bpf_task_set_dsq_vtime(p, vtime) ((void)((p)->scx.dsq_vtime = (vtime)))
-/* Queues beside those of cpus stay empty: every task has a slot. */
 #define scx_bpf_create_dsq(dsq, node) ((void)(dsq), 0)
+#ifndef MACHINE_HAS_QUEUES
+/* Queues beside those of cpus stay empty: every task has a slot. */
 #define scx_bpf_dsq_nr_queued(dsq) ((void)(dsq), 0)
 #define scx_bpf_dsq_move_to_local(dsq, flags) ((void)(dsq), false)
+#endif
 #define scx_bpf_put_cpumask(mask) ((void)(mask))
 #ifndef MACHINE_HAS_MASKS
 #define scx_bpf_dispatch_cancel() machine_broken("no task is bound to cpus")
