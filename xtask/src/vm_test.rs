@@ -120,6 +120,7 @@ pub(crate) fn run() -> Result<()> {
         decisions(&policies),
         decisions_in_cgroups(),
         loaded_as_a_cpu_goes(),
+        not_yet_attached_again(),
         vm_stress::stress("gr3", STRESS_SECONDS, 1),
         vm_stress::stress("gdq-distributed", STRESS_SECONDS, 1),
     ];
@@ -255,10 +256,9 @@ fn probes(p99_ms: u32) -> String {
     )
 }
 
-/// Also where queues have locks of their own, if asked.
+/// Also where queues have locks of their own.
 fn sleepers_apart() -> String {
-    let arguments = "--policy gdq-distributed:sleepers=turns --groups off";
-    under_and_verified(arguments, &[probes(P99_APART_MS)])
+    under_and_verified(&format!("--policy {}", APART.0), &[probes(P99_APART_MS)])
 }
 
 /// Tasks that sleep get what they need, at once; a cgroup keeps its share while some of its tasks nap; a
@@ -318,10 +318,44 @@ fn hotplug() -> String {
     format!("xtask guest hotplug --policy gr3 --seconds {HOTPLUG_SECONDS} --error {HOTPLUG_ERROR}")
 }
 
-/// A policy that the kernel unloads as cpus go and come is attached again, and keeps the weights that were set.
+/// A policy that cannot be told of cpus is attached again as they go and come, and keeps the weights that
+/// were set.
 fn attached_again() -> String {
     format!(
-        "xtask guest hotplug --policy gdq-distributed --seconds 2 --error {APART_HOTPLUG_ERROR}"
+        "xtask guest hotplug --policy gdq-distributed:sleepers=paper --seconds 2 \
+         --error {APART_HOTPLUG_ERROR}"
+    )
+}
+
+/// Until it is attached again, for which its loader has to go on, tasks come, sleep, wake and end on the cpus
+/// that have a seat in the policy, and on one that has none.
+fn not_yet_attached_again() -> String {
+    format!(
+        "begin --policy {} --record /tmp/recording
+burn & HOG=$!
+fork_and_sleep() {{ for process in $(seq 20); do sleep 0.01; done; }}
+reloads() {{ until [ $(grep -c ' reload ' /tmp/recording) = $1 ]; do sleep 0.1; done; }}
+echo 0 >/sys/devices/system/cpu/cpu1/online
+reloads 1
+kill -STOP $LOADER
+echo 1 >/sys/devices/system/cpu/cpu1/online
+fork_and_sleep & SHELL=$!
+# These come on the cpu that has none, and run on the other.
+taskset 2 sh -c 'for process in $(seq 20); do taskset 1 sleep 0.01; done'
+wait $SHELL
+kill -CONT $LOADER
+reloads 2
+kill -STOP $LOADER
+echo 0 >/sys/devices/system/cpu/cpu1/online
+fork_and_sleep
+kill -CONT $LOADER
+reloads 3
+fork_and_sleep
+end INT
+kill $HOG
+echo 1 >/sys/devices/system/cpu/cpu1/online
+prorata verify /tmp/recording",
+        APART.0
     )
 }
 

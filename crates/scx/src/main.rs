@@ -187,8 +187,8 @@ impl Session<'_> {
 
 /// Attaches the scheduler, and tries until that is done, or a failure is the last.
 ///
-/// Where it was attached before there may be users at it, who can keep the kernel from taking it for a while: it
-/// waits for RCU, thus for a process that it runs next to never, and gives up when that lasts too long.
+/// Where it was attached before there may be users at it, who can keep the kernel from taking it for a while:
+/// it waits for RCU, thus for a process that it runs next to never, and gives up when that lasts too long.
 fn attach(
     mut attach: impl FnMut() -> Result<()>,
     tries_on: impl Fn() -> bool,

@@ -160,10 +160,10 @@ void *machine_map(void *map, u64 entries, u64 bytes, u64 key)
 /* No event comes. */
 #define NEVER UINT64_MAX
 /* Tasks that wait in a queue at a time. */
-#define QUEUED 8
+#define QUEUE_ROOM 8
 
 struct machine_queue {
-	struct task_struct *tasks[QUEUED];
+	struct task_struct *tasks[QUEUE_ROOM];
 	u32 count;
 };
 
@@ -233,9 +233,9 @@ s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, 
 	return prev_cpu;
 }
 
-static void queue_put(struct machine_queue *queue, struct task_struct *p, bool first)
+static void put_into(struct machine_queue *queue, struct task_struct *p, bool first)
 {
-	if (queue->count == QUEUED)
+	if (queue->count == QUEUE_ROOM)
 		machine_broken("too many tasks are in a queue");
 	if (first)
 		memmove(queue->tasks + 1, queue->tasks, queue->count * sizeof(*queue->tasks));
@@ -243,7 +243,7 @@ static void queue_put(struct machine_queue *queue, struct task_struct *p, bool f
 	queue->count++;
 }
 
-static struct task_struct *queue_take(struct machine_queue *queue)
+static struct task_struct *take_first(struct machine_queue *queue)
 {
 	struct task_struct *p = queue->tasks[0];
 
@@ -260,11 +260,11 @@ u32 scx_bpf_dsq_nr_queued(u64 dsq)
 
 bool scx_bpf_dsq_move_to_local(u64 dsq, u64 flags)
 {
-	struct task_struct *p = queue_take(&machine.queues[dsq]);
+	struct task_struct *p = take_first(&machine.queues[dsq]);
 
 	(void)flags;
 	p->cpu = machine.cpu;
-	queue_put(&machine.cpu_of[machine.cpu].local, p, false);
+	put_into(&machine.cpu_of[machine.cpu].local, p, false);
 	return true;
 }
 #endif
@@ -279,7 +279,7 @@ void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice_ns, u64 flags)
 #ifdef MACHINE_HAS_QUEUES
 	if (dsq <= MAX_CPUS) {
 		p->scx.slice = slice_ns;
-		queue_put(&machine.queues[dsq], p, false);
+		put_into(&machine.queues[dsq], p, false);
 		return;
 	}
 #endif
@@ -288,7 +288,7 @@ void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice_ns, u64 flags)
 	to = &machine.cpu_of[cpu];
 	p->scx.slice = slice_ns;
 	p->cpu = cpu;
-	queue_put(&to->local, p, flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT));
+	put_into(&to->local, p, flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT));
 	to->kicked |= cpu != machine.cpu;
 	if (flags & SCX_ENQ_PREEMPT && to->current) {
 		to->current->scx.slice = 0;
@@ -372,7 +372,7 @@ static void machine_schedule(u32 index)
 	cpu->current = NULL;
 	cpu->ends_ns = NEVER;
 	if (cpu->local.count)
-		machine_run(cpu, queue_take(&cpu->local));
+		machine_run(cpu, take_first(&cpu->local));
 	else if (prev && prev->scx.slice)
 		machine_run(cpu, prev);
 	else if (prev)

@@ -72,7 +72,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Cpus have come or gone, for which it is attached again: it was loaded so often before. Returns how often now.
+    /// Cpus have come or gone, for which it is attached again; it was so often `before`. How often it is now.
     pub(super) fn wait_until_attached_again(
         &mut self,
         command_line: &str,
@@ -80,10 +80,11 @@ impl Scheduler {
     ) -> Result<u64> {
         let deadline = Instant::now() + PATIENCE;
         while loads()? == before {
-            ensure!(
-                Instant::now() < deadline,
-                "the scheduler is not attached again in {PATIENCE:?}"
-            );
+            if Instant::now() > deadline {
+                let said = fs::read_to_string(LOG).unwrap_or_default();
+                bail!("`{command_line}` is not attached again:\n{}", said.trim_end());
+            }
+            self.goes_on()?;
             thread::sleep(Duration::from_millis(20));
         }
         self.wait_until_enabled(command_line)?;

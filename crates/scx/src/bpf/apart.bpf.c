@@ -12,9 +12,9 @@
  * list of free slots and for `weight set`: no decision takes it.
  *
  * What main.bpf.c has and this has not: corrected turns, cgroups, masks (a task that may not run on every cpu
- * has its turns, but runs them outside the policy), and cpus that come or go, for which the loader attaches us
- * again. Until then one that has come runs what the kernel's queue for all has, and one that has gone is given
- * nobody; who waits in its queue waits on.
+ * has its turns, but runs them outside the policy), and cpus that come or go, for which the loader attaches
+ * us again. Until then one that has come runs what the kernel's queue for all has, and one that has gone is
+ * given nobody; who waits in its queue waits on.
  *
  * Tasks without a slot wait in a queue of the kernel's, which each cpu serves at one in CROWD_PART decisions,
  * and before it idles.
@@ -157,7 +157,8 @@ static __always_inline void run_here(struct task_struct *p, struct slot __arena 
 }
 
 /* A task runs on credit on its own cpu, after so many others. */
-static __always_inline void run_on_credit(struct task_struct *p, struct slot __arena *slot, u32 home, u32 others)
+static __always_inline void run_on_credit(struct task_struct *p, struct slot __arena *slot, u32 home,
+					  u32 others)
 {
 	if (others < CREDIT_DEPTH) {
 		run_here(p, slot, home, others ? SCX_ENQ_HEAD : SCX_ENQ_PREEMPT);
@@ -219,6 +220,13 @@ static __always_inline bool runs_at_once(struct task_struct *p, u32 id, u32 home
 	return true;
 }
 
+/* A task that is ours now is the policy's, blocked. */
+static __always_inline void admit(struct task_struct *p, u32 id)
+{
+	policy_add(id, task_weight(&slots[id], p));
+	word_exchange(&slots[id].custody, TASK_BLOCKED);
+}
+
 void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u32 id = slot_of(p), home = scx_bpf_task_cpu(p), custody, cpu;
@@ -236,6 +244,9 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	slot = &slots[id];
+	/* It became ours on a cpu that has no seat. */
+	if (look_custody(id) == TASK_OUT)
+		admit(p, id);
 	if (serves_everybody(p)) {
 		if (!(enq_flags & SCX_ENQ_WAKEUP)) {
 			if (look_custody(id) == TASK_BLOCKED)
@@ -498,7 +509,7 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 		keep(prev, previous, cpu);
 		return;
 	}
-	if (credit_comes(cpu, now))
+	if (credit_comes(cpu, now) || (is_outdated && serve_any_credit(cpu)))
 		return;
 	if (is_awaited(cpu, now)) {
 		look_for_lost(cpu, false);
@@ -545,7 +556,9 @@ static __always_inline void leave(struct task_struct *p, u32 id, u64 exec_ns, u3
 	struct slot __arena *slot = &slots[id];
 	u32 custody = look_custody(id), cpu;
 
-	if (custody == TASK_BLOCKED || custody == TASK_OUT) {
+	if (custody == TASK_OUT)
+		return;
+	if (custody == TASK_BLOCKED) {
 		word_put(&slot->custody, then);
 		return;
 	}
@@ -607,7 +620,7 @@ bool BPF_STRUCT_OPS(prorata_yield, struct task_struct *from, struct task_struct 
 
 static __always_inline void change_weight(u32 id, u32 weight)
 {
-	if (policy_cpu() != NIL)
+	if (policy_cpu() != NIL && look_custody(id) != TASK_OUT)
 		policy_set_weight(id, weight);
 }
 
@@ -630,11 +643,9 @@ void BPF_STRUCT_OPS(prorata_enable, struct task_struct *p)
 		return;
 	refer_to_task(id, p);
 	slots[id].exec_ns = p->se.sum_exec_runtime;
-	/* It was disabled on a cpu that has come, and is the policy's still. */
-	if (look_custody(id) != TASK_OUT)
-		return;
-	policy_add(id, task_weight(&slots[id], p));
-	word_exchange(&slots[id].custody, TASK_BLOCKED);
+	/* It was disabled on a cpu that has no seat, and is the policy's still; or we are on one, and it waits. */
+	if (look_custody(id) == TASK_OUT && policy_cpu() != NIL)
+		admit(p, id);
 }
 
 void BPF_STRUCT_OPS(prorata_disable, struct task_struct *p)
@@ -695,7 +706,6 @@ static __always_inline void take_seats(void)
 	}
 	scx_bpf_put_cpumask(online);
 	cpus_at_first = seats->count;
-	is_outdated = false;
 	seats->steps = RECORD_EVENTS >> ilog2(2 * seats->count - 1);
 	policy_init(seats->count);
 }
@@ -705,11 +715,13 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 	s32 err;
 	u32 i;
 
-	if (NEW(shared, 1) || NEW(state, 1) || NEW(slots, MAX_TASKS) || NEW(desks, MAX_CPUS) ||
-	    NEW(seats, 1))
+	begin_to_schedule();
+	if (NEW(shared, 1, 1) || NEW(state, 1, 1) || NEW(slots, MAX_TASKS, slots_end) ||
+	    NEW(desks, MAX_CPUS, cpus_end) || NEW(seats, 1, 1))
 		return -ENOMEM;
 	if (recording) {
-		if (NEW(steps, RECORD_EVENTS))
+		/* A step is written before it is counted. */
+		if (NEW(steps, RECORD_EVENTS, 0))
 			return -ENOMEM;
 		events_address = (u64)steps;
 	}

@@ -15,10 +15,10 @@
  * that who sleeps then has at once what he may have.
  *
  * A cpu is not asked to decide as long as there are tasks in its local queue, and many who wake each other on
- * credit would keep it so, while others wait for their turns. So two on credit are in a cpu's local queue at a
- * time, and more in another one, which it serves before the policy, and others do before they idle. They
- * begin within some quanta of the cpu's last decision; who wakes there later waits for his turn, and keeps his
- * credit.
+ * credit would keep it so, while others wait for their turns. So two on credit are in a cpu's local queue at
+ * a time, and more in another one, which it serves before the policy, and others do before they idle. They
+ * begin within some quanta of the cpu's last decision; who wakes there later waits for his turn, and keeps
+ * his credit.
  *
  * What is paid is what the task is charged for: it receives no more than that, and what it may keep.
  *
@@ -163,7 +163,7 @@ static __always_inline bool credit_comes(u32 cpu, u64 now)
 	return keeps_turns() && takes_credit(cpu, now) && serve_credit(cpu);
 }
 
-/* The same, on a cpu that would idle: its own, and those of the next cpus. */
+/* The same, on a cpu that would idle, or if others may have gone: its own, and those of the next cpus. */
 static __always_inline bool serve_any_credit(u32 cpu)
 {
 	u32 i;

@@ -9,7 +9,8 @@
  *
  * A cpu that idles may be about to go: from when the kernel says so until we are told nobody asks it, and
  * the kernel waits meanwhile for a thread of its own that may wait there (rcu_preempt; cpu 1 idled so for
- * 21 s, then the kernel ended us). Who waits for such a cpu is soon left with the one where the timer fires.
+ * 21 s, then the kernel ended us). Who waits for such a cpu, or one that has gone, is soon left with the one
+ * where the timer fires.
  *
  * Known limit: a cpu takes whom it was left with if he waits, perhaps anew, for LOST_NS: so a shorter
  * --rescue is as long as that here.
@@ -61,7 +62,7 @@ static __always_inline bool look_overdue(u32 id, u64 now)
 	u64 since_ns = word_look(&slots[id].since_ns), most_ns = rescue_ns;
 	u32 cpu = word_look(&slots[id].home);
 
-	if (has_nobody(cpu)) {
+	if (has_nobody(cpu) || !is_online(cpu)) {
 		cpu = this_cpu();
 		if (most_ns > STRANDED_NS)
 			most_ns = STRANDED_NS;

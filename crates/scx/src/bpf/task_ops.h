@@ -29,6 +29,14 @@ static __always_inline bool refuses(struct task_struct *p, struct scx_init_task_
 	return true;
 }
 
+/* It is attached, perhaps again. */
+static __always_inline void begin_to_schedule(void)
+{
+	unscheduled_since_ns = unloaded_ns;
+	unloaded_ns = 0;
+	is_outdated = false;
+}
+
 /* True if a cpu that has come cannot be scheduled. */
 static __always_inline bool is_beyond_all(s32 cpu)
 {

@@ -4,7 +4,8 @@
  * (scaling.c, cpus.c): what stands here are declarations and what does nothing; the machine defines the rest.
  *
  * There are no cgroups but the root. Only with -DMACHINE_HAS_MASKS tasks are bound to cpus, these come and
- * go, and timers fire, if the machine has them do so; only with -DMACHINE_HAS_QUEUES the callbacks have queues.
+ * go, and timers fire, if the machine has them do so; only with -DMACHINE_HAS_QUEUES the callbacks have
+ * queues.
  */
 #ifndef MACHINE_COMMON_BPF_H
 #define MACHINE_COMMON_BPF_H
