@@ -134,7 +134,6 @@ const CORRECTED: [&str; 2] = ["gdq", "vtrr"];
 /// What becomes of tasks that sleep unless the user says otherwise.
 fn default_sleepers(name: &str) -> Sleepers {
     match name {
-        name if APART.contains(&name) => Sleepers::Paper,
         name if CORRECTED.contains(&name) => Sleepers::Corrected,
         _ => Sleepers::Turns,
     }
@@ -194,8 +193,7 @@ mod tests {
         assert_eq!(parse("gdq:t=7").unwrap().to_string(), "gdq:sleepers=corrected,t=7,delta=4");
         assert_eq!(parse("gr3").unwrap().to_string(), "gr3:sleepers=turns");
         let apart = parse("gdq-distributed:t=7").unwrap().to_string();
-        assert_eq!(apart, "gdq-distributed:sleepers=paper,t=7,delta=4");
-        assert_eq!(parse("gdq-distributed:sleepers=turns").unwrap().sleepers, Sleepers::Turns);
+        assert_eq!(apart, "gdq-distributed:sleepers=turns,t=7,delta=4");
         for spec in ["gr3:sleepers=paper", "vtrr:sleepers=turns"] {
             assert_eq!(parse(spec).unwrap().to_string(), spec);
         }
