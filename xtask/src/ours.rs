@@ -1,7 +1,7 @@
 //! Command lines of `scx_prorata`.
 
-/// A policy whose queues have locks of their own: it knows no cgroups, and the kernel unloads it for cpus
-/// that come or go, so that it is loaded again.
+/// A policy whose queues have locks of their own: it knows no cgroups, and is attached again where cpus come
+/// or go.
 pub(crate) fn is_apart(policy: &str) -> bool {
     policy.split(':').next() == Some("gdq-distributed")
 }

@@ -34,7 +34,7 @@
 //! | `T away TASK rescue`, `T away TASK confined` | the task runs a quantum outside the policy |
 //! | `T away TASK cpus` | it was running when cpus came or went, and goes on outside the policy |
 //! | `T cpus CPUS` | cpus came or went; the policy knows no tasks |
-//! | `T reload CPUS` | the scheduler was loaded again; the policy knows no tasks |
+//! | `T reload CPUS` | the scheduler was attached again; the policy knows no tasks |
 //! | `T return TASK BLOCKED USED_NS` | that is over; BLOCKED is 1 if the task blocked |
 //!
 //! Where no lock is held by all who decide (`gdq-distributed`) a line is a step of one cpu (`bpf/step.h`),

@@ -64,7 +64,7 @@ impl Args {
             self.measure(&hogs, left + 1)?;
         }
         let stays = scheduler::loads()? == loads;
-        ensure!(stays || ours::is_apart(&self.policy), "the scheduler was loaded again");
+        ensure!(stays || ours::is_apart(&self.policy), "the scheduler was attached again");
         for (pid, weight) in hogs.pids().into_iter().zip(WEIGHTS) {
             let said = weigh("get", pid, &[])?;
             ensure!(

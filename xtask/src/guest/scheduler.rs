@@ -55,7 +55,7 @@ impl Scheduler {
         Ok(scheduler)
     }
 
-    /// It may be loading again, since cpus came or went.
+    /// It may be attached again, since cpus came or went.
     pub(super) fn wait_until_enabled(&mut self, command_line: &str) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         // Ours takes commands a moment after the kernel has taken it.

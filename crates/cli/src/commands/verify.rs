@@ -4,7 +4,7 @@
 //! and every decision that it took. The events are told to the core library's policy of the same
 //! name, which must decide the same. Quanta outside the policy (tasks rescued, or bound to other
 //! cpus than the one that picked them) are events like any other: what they change is explained,
-//! and they are counted. Where cpus came or went, or the scheduler was loaded again, a policy begins anew
+//! and they are counted. Where cpus came or went, or the scheduler was attached again, a policy begins anew
 //! that knows nothing.
 
 mod steps;
@@ -639,7 +639,7 @@ impl Replay {
             let _ = writeln!(text, "cpus came or went {} times", self.cpu_changes);
         }
         if self.reloads > 0 {
-            let _ = writeln!(text, "the scheduler was loaded again {} times", self.reloads);
+            let _ = writeln!(text, "the scheduler was attached again {} times", self.reloads);
         }
         let _ = writeln!(
             text,

@@ -72,7 +72,7 @@ impl Steps {
         let late = self.late + self.replay.late();
         let mut text = format!("{decisions} decisions, all as the policy decides\n");
         if self.reloads > 0 {
-            let _ = writeln!(text, "the scheduler was loaded again {} times", self.reloads);
+            let _ = writeln!(text, "the scheduler was attached again {} times", self.reloads);
         }
         let _ = writeln!(text, "{late} looks without a lock, which others had outrun");
         let values = [
