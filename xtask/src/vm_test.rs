@@ -350,6 +350,8 @@ echo 0 >/sys/devices/system/cpu/cpu1/online
 fork_and_sleep
 kill -CONT $LOADER
 reloads 3
+# It is of real time only in between.
+test \"$(cut -d' ' -f41 /proc/$LOADER/stat)\" = 0
 fork_and_sleep
 end INT
 kill $HOG
