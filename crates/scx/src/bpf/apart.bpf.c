@@ -664,27 +664,11 @@ s32 BPF_STRUCT_OPS(prorata_init_task, struct task_struct *p, struct scx_init_tas
 	return refuses(p, args) ? -EBUSY : task_begin(p, args->fork, 0);
 }
 
-static __always_inline void change_cpu(s32 cpu, bool comes)
+static __always_inline void cpu_changes(u32 cpu, bool comes)
 {
-	if (is_beyond_all(cpu))
-		return;
-	use_arena();
 	is_outdated = true;
-	if (!comes) {
+	if (!comes)
 		word_put(&seats->has_gone[cpu & (MAX_CPUS - 1)], true);
-		slices_end(cpu);
-	}
-	kick_idle_cpus();
-}
-
-void BPF_STRUCT_OPS(prorata_cpu_online, s32 cpu)
-{
-	change_cpu(cpu, true);
-}
-
-void BPF_STRUCT_OPS(prorata_cpu_offline, s32 cpu)
-{
-	change_cpu(cpu, false);
 }
 
 /* The cpus that are online are the policy's. */

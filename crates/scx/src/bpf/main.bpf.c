@@ -440,32 +440,16 @@ s32 BPF_STRUCT_OPS(prorata_init_task, struct task_struct *p, struct scx_init_tas
 	return refuses(p, args) ? -EBUSY : task_begin(p, args->fork, node_of(number_of(args->cgroup)));
 }
 
-static __always_inline void change_cpu(s32 cpu, bool comes)
+static __always_inline void cpu_changes(u32 cpu, bool comes)
 {
 	unsigned long flags;
 
-	if (is_beyond_all(cpu))
-		return;
-	use_arena();
 	bpf_local_irq_save(&flags);
 	if (lock()) {
 		note_cpu(cpu, comes);
 		unlock();
 	}
 	bpf_local_irq_restore(&flags);
-	if (!comes)
-		slices_end(cpu);
-	kick_idle_cpus();
-}
-
-void BPF_STRUCT_OPS(prorata_cpu_online, s32 cpu)
-{
-	change_cpu(cpu, true);
-}
-
-void BPF_STRUCT_OPS(prorata_cpu_offline, s32 cpu)
-{
-	change_cpu(cpu, false);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)

@@ -37,24 +37,36 @@ static __always_inline void begin_to_schedule(void)
 	is_outdated = false;
 }
 
-/* True if a cpu that has come cannot be scheduled. */
-static __always_inline bool is_beyond_all(s32 cpu)
+/* What else is to be done when a cpu comes or goes. */
+static void cpu_changes(u32 cpu, bool comes);
+
+static __always_inline void change_cpu(s32 cpu, bool comes)
 {
-	if (cpu < MAX_CPUS)
-		return false;
-	scx_bpf_error("cpu %d has come: those numbered %d or above cannot be scheduled", cpu, MAX_CPUS);
-	return true;
+	u32 other;
+
+	if (cpu >= MAX_CPUS) {
+		scx_bpf_error("cpu %d has come: those numbered %d or above cannot be scheduled", cpu, MAX_CPUS);
+		return;
+	}
+	use_arena();
+	cpu_changes(cpu, comes);
+	if (!comes)
+		slices_end(cpu);
+	/* One that idles may wait for a task that does not come now. */
+	bpf_for(other, 0, cpus_end) {
+		if (is_online(other))
+			scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
+	}
 }
 
-/* A cpu that idles may wait for a task that does not come, now that another cpu has gone. */
-static __always_inline void kick_idle_cpus(void)
+void BPF_STRUCT_OPS(prorata_cpu_online, s32 cpu)
 {
-	u32 cpu;
+	change_cpu(cpu, true);
+}
 
-	bpf_for(cpu, 0, cpus_end) {
-		if (is_online(cpu))
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	}
+void BPF_STRUCT_OPS(prorata_cpu_offline, s32 cpu)
+{
+	change_cpu(cpu, false);
 }
 
 /*
