@@ -1,7 +1,6 @@
 //! Command lines of `scx_prorata`.
 
-/// A policy whose queues have locks of their own: it knows no cgroups, and is attached again where cpus come
-/// or go.
+/// A policy whose queues have locks of their own: it knows no cgroups.
 pub(crate) fn is_apart(policy: &str) -> bool {
     policy.split(':').next() == Some("gdq-distributed")
 }

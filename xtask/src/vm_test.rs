@@ -120,7 +120,7 @@ pub(crate) fn run() -> Result<()> {
         decisions(&policies),
         decisions_in_cgroups(),
         loaded_as_a_cpu_goes(),
-        not_yet_attached_again(),
+        not_yet_begun_anew(),
         vm_stress::stress("gr3", STRESS_SECONDS, 1),
         vm_stress::stress("gdq-distributed", STRESS_SECONDS, 1),
     ];
@@ -135,7 +135,7 @@ pub(crate) fn run() -> Result<()> {
         other_policies(),
         corrected(),
         hotplug(),
-        attached_again(),
+        hotplug_apart(),
     ];
     boot_and_check(&machine, &scripts)?;
     eprintln!("xtask: in the kernel, 2 cpus, recorded");
@@ -318,25 +318,24 @@ fn hotplug() -> String {
     format!("xtask guest hotplug --policy gr3 --seconds {HOTPLUG_SECONDS} --error {HOTPLUG_ERROR}")
 }
 
-/// A policy that cannot be told of cpus is attached again as they go and come, and keeps the weights that
-/// were set.
-fn attached_again() -> String {
+/// The same where no lock keeps others out of the policy while it begins anew.
+fn hotplug_apart() -> String {
     format!(
         "xtask guest hotplug --policy gdq-distributed:sleepers=paper --seconds 2 \
          --error {APART_HOTPLUG_ERROR}"
     )
 }
 
-/// Until it is attached again, for which its loader has to go on, tasks come, sleep, wake and end on the cpus
-/// that have a seat in the policy, and on one that has none.
-fn not_yet_attached_again() -> String {
+/// Until the policy begins anew, for which its loader has to go on, tasks come, sleep, wake and end on the
+/// cpus that have a seat in it, and on one that has none.
+fn not_yet_begun_anew() -> String {
     format!(
         "begin --policy {} --record /tmp/recording
 burn & HOG=$!
 fork_and_sleep() {{ for process in $(seq 20); do sleep 0.01; done; }}
-reloads() {{ until [ $(grep -c ' reload ' /tmp/recording) = $1 ]; do sleep 0.1; done; }}
+changes() {{ until [ $(grep -c '^[0-9]* cpus ' /tmp/recording) = $1 ]; do sleep 0.1; done; }}
 echo 0 >/sys/devices/system/cpu/cpu1/online
-reloads 1
+changes 1
 kill -STOP $LOADER
 echo 1 >/sys/devices/system/cpu/cpu1/online
 fork_and_sleep & SHELL=$!
@@ -344,14 +343,14 @@ fork_and_sleep & SHELL=$!
 taskset 2 sh -c 'for process in $(seq 20); do taskset 1 sleep 0.01; done'
 wait $SHELL
 kill -CONT $LOADER
-reloads 2
+changes 2
 kill -STOP $LOADER
 echo 0 >/sys/devices/system/cpu/cpu1/online
 fork_and_sleep
 kill -CONT $LOADER
-reloads 3
+changes 3
 # It is of real time only in between.
-test \"$(cut -d' ' -f41 /proc/$LOADER/stat)\" = 0
+until [ $(cut -d' ' -f41 /proc/$LOADER/stat) = 0 ]; do sleep 0.1; done
 fork_and_sleep
 end INT
 kill $HOG

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
 use scx_prorata_objects::intf::{limits_MAX_CPUS, limits_MAX_DOMAINS};
-use scx_utils::{Cpu, Topology};
+use scx_utils::{Cpu, Topology, read_cpulist};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 
@@ -17,6 +17,11 @@ pub(crate) fn end() -> Result<u32> {
         "this machine has a cpu numbered {limit} or above, which scx_prorata cannot schedule"
     );
     Ok(end_of("possible")?.min(limit))
+}
+
+/// Whether a cpu is online, as the kernel has it at this moment.
+pub(crate) fn is_online(cpu: u32) -> Result<bool> {
+    Ok(read_cpulist(&list("online")?)?.contains(&(cpu as usize)))
 }
 
 /// Which cpus share their last cache.
@@ -112,10 +117,14 @@ impl Domains {
 }
 
 fn end_of(which: &str) -> Result<u32> {
-    let file = format!("{CPUS}/{which}");
-    let list = std::fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
-    let last = last(list.trim()).with_context(|| format!("{file} says '{list}'"))?;
+    let list = list(which)?;
+    let last = last(list.trim()).with_context(|| format!("the list of {which} cpus is '{list}'"))?;
     Ok(last + 1)
+}
+
+fn list(which: &str) -> Result<String> {
+    let file = format!("{CPUS}/{which}");
+    std::fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))
 }
 
 /// `0-3,5` → 5.

@@ -26,7 +26,7 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// Fails when a scheduler of sched_ext is there.
-pub(crate) fn refuse_second() -> Result<()> {
+fn refuse_second() -> Result<()> {
     let state = fs::read_to_string(format!("{SCHED_EXT}/state")).unwrap_or_default();
     if state.trim() == "enabled" {
         let name = fs::read_to_string(format!("{SCHED_EXT}/root/ops")).unwrap_or_default();

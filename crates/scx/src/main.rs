@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -49,8 +49,6 @@ const TURN: Duration = Duration::from_millis(200);
 /// And how often while it records, or somebody watches cgroups.
 const TURN_OF_RECORDING: Duration = Duration::from_millis(20);
 const TURN_OF_WATCHING: Duration = Duration::from_millis(50);
-/// How long after the kernel did not take the scheduler again it is tried once more.
-const PAUSE: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     match run(&Options::parse()) {
@@ -97,11 +95,7 @@ fn run(options: &Options) -> Result<()> {
     let recorder = options.record.as_deref().map(Recorder::create).transpose()?;
     let mut object = MaybeUninit::uninit();
     let mut loaded = policies::load(options, &mut object)?;
-    let mut session = Session { options, shutdown, recorder, socket: None, prompt: None };
-    while session.schedule(loaded.as_mut())? {
-        log::info!("cpus have come or gone: attaching again");
-    }
-    Ok(())
+    Session { options, shutdown, recorder }.schedule(loaded.as_mut())
 }
 
 fn monitor(query: &Query, as_json: bool, interval: Duration, shutdown: &AtomicBool) -> Result<()> {
@@ -112,46 +106,34 @@ fn monitor(query: &Query, as_json: bool, interval: Duration, shutdown: &AtomicBo
     }
 }
 
-/// What goes on while the scheduler is attached, and attached again.
+/// What goes on while the scheduler is attached.
 struct Session<'a> {
     options: &'a Options,
     shutdown: Arc<AtomicBool>,
     recorder: Option<Recorder>,
-    /// From the first time on: those who ask in between wait for the next.
-    socket: Option<Socket<Machine>>,
-    /// While it is not attached, and nobody has the share that was set for him.
-    prompt: Option<RealTime>,
 }
 
 impl Session<'_> {
-    /// Attaches the scheduler and serves it to its end. True if it shall be attached again.
-    fn schedule(&mut self, loaded: &mut dyn Loaded) -> Result<bool> {
-        let options = self.options;
-        let is_back = self.socket.is_some();
-        let tries_on =
-            || is_back && !self.shutdown.load(Ordering::Relaxed) && kernel::refuse_second().is_ok();
-        self.prompt = self.prompt.take().or_else(RealTime::begin_or_warn);
-        attach(|| loaded.attach(), tries_on, PAUSE)?;
-        self.prompt = None;
-        if let Some(recorder) = &mut self.recorder {
-            recorder.begin(&options.policy, loaded.cpus(), options.quantum.as_nanos());
+    /// Attaches the scheduler and serves it to its end.
+    fn schedule(mut self, loaded: &mut dyn Loaded) -> Result<()> {
+        {
+            let _prompt = RealTime::begin_or_warn();
+            loaded.attach()?;
         }
+        self.begin_recording(loaded);
         let statistics = StatsServer::new(stats::server_data()).launch()?;
-        let quantum = options.quantum;
-        log::info!("{} schedules this machine in quanta of {quantum:?}", options.policy);
+        let (policy, quantum) = (&self.options.policy, self.options.quantum);
+        log::info!("{policy} schedules this machine in quanta of {quantum:?}");
         let ended = self.serve(loaded, &statistics);
-        self.prompt = RealTime::begin_or_warn();
-        let exit = loaded.unload();
+        let exit = {
+            let _prompt = RealTime::begin_or_warn();
+            loaded.unload()
+        };
         if let Some(recorder) = &mut self.recorder {
             recorder.catch_up(&loaded.memory())?;
-        }
-        let is_asked_to_end = self.shutdown.load(Ordering::Relaxed);
-        let goes_on = ended.is_ok() && !is_asked_to_end && matches!(exit, Ok(true));
-        if !goes_on && let Some(recorder) = &mut self.recorder {
             recorder.finish()?;
         }
-        ended.and(exit)?;
-        Ok(goes_on)
+        ended.and(exit)
     }
 
     /// Until the scheduler ends, or shall end.
@@ -162,10 +144,7 @@ impl Session<'_> {
     ) -> Result<()> {
         let (answers, requests) = server.channels();
         let mut statistics = Statistics::new(self.options.quantum);
-        if self.socket.is_none() {
-            self.socket = Some(weight::listen()?);
-        }
-        let socket = self.socket.as_mut().expect("it was made above");
+        let mut socket: Socket<Machine> = weight::listen()?;
         while !self.shutdown.load(Ordering::Relaxed) && !loaded.is_over() {
             let turn = match &self.recorder {
                 Some(_) => TURN_OF_RECORDING,
@@ -180,26 +159,36 @@ impl Session<'_> {
             if let Some(recorder) = &mut self.recorder {
                 recorder.catch_up(&loaded.memory())?;
             }
+            if loaded.is_outdated() {
+                self.change_cpus(loaded)?;
+            }
         }
         Ok(())
     }
-}
 
-/// Attaches the scheduler, and tries until that is done, or a failure is the last.
-///
-/// Where it was attached before there may be users at it, who can keep the kernel from taking it for a while:
-/// it waits for RCU, thus for a process that it runs next to never, and gives up when that lasts too long.
-fn attach(
-    mut attach: impl FnMut() -> Result<()>,
-    tries_on: impl Fn() -> bool,
-    pause: Duration,
-) -> Result<()> {
-    loop {
-        match attach() {
-            Err(error) if tries_on() => log::warn!("not attached, and tries again: {error:#}"),
-            done => return done,
+    /// Cpus have come or gone, and the policy begins anew: at once, since nobody is picked meanwhile.
+    fn change_cpus(&mut self, loaded: &mut dyn Loaded) -> Result<()> {
+        let _prompt = RealTime::begin_or_warn();
+        let begin = Instant::now();
+        loaded.close()?;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.catch_up(&loaded.memory())?;
         }
-        std::thread::sleep(pause);
+        loaded.reopen()?;
+        let closed = begin.elapsed();
+        self.begin_recording(loaded);
+        log::info!(
+            "cpus have come or gone: the policy was closed for {closed:.2?}, and has begun anew on {}",
+            loaded.cpus()
+        );
+        Ok(())
+    }
+
+    fn begin_recording(&mut self, loaded: &dyn Loaded) {
+        let Options { policy, quantum, .. } = self.options;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.begin(policy, loaded.cpus(), quantum.as_nanos());
+        }
     }
 }
 
@@ -214,27 +203,4 @@ fn start_logging(verbose: bool) -> Result<()> {
     let mode = simplelog::TerminalMode::Stderr;
     simplelog::TermLogger::init(level, config.build(), mode, simplelog::ColorChoice::Auto)
         .context("cannot start logging")
-}
-
-#[cfg(test)]
-mod tests {
-    use anyhow::bail;
-
-    use super::*;
-
-    #[test]
-    fn is_attached_again_when_the_kernel_takes_it() {
-        for (failures, tries_on, times) in [(3, true, 4), (3, false, 1), (0, false, 1)] {
-            let mut tries = 0;
-            let done = attach(
-                || {
-                    tries += 1;
-                    if tries > failures { Ok(()) } else { bail!("try {tries}") }
-                },
-                || tries_on,
-                Duration::ZERO,
-            );
-            assert_eq!((tries, done.is_ok()), (times, times > failures));
-        }
-    }
 }

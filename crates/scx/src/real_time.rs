@@ -1,4 +1,4 @@
-//! Real-time priority for the moment of attaching, and from unloading to attaching again.
+//! Real-time priority for the moments of attaching, of unloading, and while the policy is closed.
 //!
 //! The kernel hands tasks to a scheduler one by one, and those that it handed over already run only
 //! where its own class leaves a cpu idle. Before 7.0 (and stable releases that took its mend) the thread
@@ -18,7 +18,7 @@ impl RealTime {
     /// Without it all goes on, later.
     pub(crate) fn begin_or_warn() -> Option<RealTime> {
         RealTime::begin()
-            .inspect_err(|error| log::warn!("attaches without real-time priority: {error}"))
+            .inspect_err(|error| log::warn!("goes on without real-time priority: {error}"))
             .ok()
     }
 

@@ -34,7 +34,6 @@
 //! | `T away TASK rescue`, `T away TASK confined` | the task runs a quantum outside the policy |
 //! | `T away TASK cpus` | it was running when cpus came or went, and goes on outside the policy |
 //! | `T cpus CPUS` | cpus came or went; the policy knows no tasks |
-//! | `T reload CPUS` | the scheduler was attached again; the policy knows no tasks |
 //! | `T return TASK BLOCKED USED_NS` | that is over; BLOCKED is 1 if the task blocked |
 //!
 //! Where no lock is held by all who decide (`gdq-distributed`) a line is a step of one cpu (`bpf/step.h`),
@@ -85,7 +84,7 @@ pub(crate) struct Recorder {
     /// The next event to take; or the next step of each cpu.
     next: u64,
     next_steps: Vec<u64>,
-    /// With which the scheduler was loaded.
+    /// With which the policy began.
     cpus: u32,
     /// Something was recorded already.
     has_begun: bool,
@@ -97,7 +96,7 @@ pub(crate) struct Recorder {
 /// What the writer is given.
 enum Piece {
     First(String),
-    Reload { cpus: u32 },
+    Cpus(u32),
     Events(Vec<event>),
     Steps(Vec<step>),
 }
@@ -124,10 +123,10 @@ impl Recorder {
         })
     }
 
-    /// The scheduler was loaded, perhaps not for the first time.
+    /// The scheduler was attached; or its policy, whose steps are recorded, has begun anew.
     pub(crate) fn begin(&mut self, policy: &Spec, cpus: u32, quantum_ns: u128) {
         let first = format!("prorata-record 1 policy {policy} cpus {cpus} quantum_ns {quantum_ns}");
-        let piece = if self.has_begun { Piece::Reload { cpus } } else { Piece::First(first) };
+        let piece = if self.has_begun { Piece::Cpus(cpus) } else { Piece::First(first) };
         // If the writer has ended, the next events tell why.
         let _ = self.pieces.as_ref().map(|pieces| pieces.send(piece));
         self.has_begun = true;
@@ -184,7 +183,7 @@ fn write_all(out: &mut impl Write, pieces: &Receiver<Piece>) -> io::Result<()> {
     for piece in pieces {
         match piece {
             Piece::First(line) => writeln!(out, "{line}")?,
-            Piece::Reload { cpus } => writeln!(out, "{last_ns} reload {cpus}")?,
+            Piece::Cpus(cpus) => writeln!(out, "{last_ns} cpus {cpus}")?,
             Piece::Events(events) => {
                 events.iter().try_for_each(|event| write_event(out, event))?;
                 last_ns = events.last().map_or(last_ns, |event| event.now_ns);

@@ -22,9 +22,11 @@ use crate::shared::{Addresses, Memory};
 
 pub(in crate::policies) struct Scheduler<'a> {
     skel: BpfSkel<'a>,
+    /// The numbers of all cpus that may come are below.
+    cpus_end: u32,
     /// While it schedules the machine.
     link: Option<libbpf_rs::Link>,
-    /// What refuses core scheduling: in between too, or it could not be attached again.
+    /// What refuses core scheduling.
     _core_guard: Option<libbpf_rs::Link>,
 }
 
@@ -91,33 +93,60 @@ impl<'a> Scheduler<'a> {
             Err(_) if !compat::struct_has_field("task_struct", "core_cookie")? => None,
             Err(error) => return Err(error).context(kernel::NO_CORE_GUARD),
         };
-        // scx's own programs. Once: a second time would end them, and the kernel waits for all tasks then.
+        // scx's own programs.
         skel.attach().map_err(|error| kernel::explain_attach(error.into()))?;
         if let Err(error) = skel.progs.prorata_meet_loader.test_run(ProgramInput::default()) {
             log::warn!("waits for its turn as others: the scheduler could not be told of it: {error}");
         }
         let known_as = skel.maps.bss_data.as_ref().map_or(0, |variables| variables.loader);
         log::debug!("the scheduler knows its loader as process {known_as}");
-        Ok(Scheduler { skel, link: None, _core_guard: core_guard })
+        Ok(Scheduler { skel, cpus_end, link: None, _core_guard: core_guard })
     }
 
-    /// True if cpus have come or gone of which the policy cannot be told.
-    fn is_outdated(&self) -> bool {
-        self.skel.maps.bss_data.as_ref().expect("the object has variables").is_outdated != 0
+    /// Runs a program that only objects have whose queues have locks of their own (`bpf/reopen.h`).
+    fn run(&self, name: &str, input: ProgramInput<'_>) -> Result<()> {
+        let mut programs = self.skel.object().progs_mut();
+        let program = programs.find(|program| program.name() == name).expect("the object has it");
+        program.test_run(input).with_context(|| format!("{name} cannot be run"))?;
+        Ok(())
+    }
+
+    /// Until whatever used the policy there has ended.
+    fn visit(&self, cpu: u32) -> Result<()> {
+        let flags = libbpf_rs::libbpf_sys::BPF_F_TEST_RUN_ON_CPU;
+        let visit =
+            || self.run("prorata_visit", ProgramInput { cpu, flags, ..Default::default() });
+        match visit() {
+            Ok(()) => Ok(()),
+            // Where it is not online nobody is. It may come meanwhile.
+            Err(_) if !cpus::is_online(cpu)? => Ok(()),
+            Err(_) => visit(),
+        }
     }
 }
 
 impl Loaded for Scheduler<'_> {
     fn attach(&mut self) -> Result<()> {
-        let variables = self.skel.maps.data_data.as_mut().expect("the object has variables");
-        variables.uei.kind = 0;
         let link = self.skel.maps.prorata_ops.attach_struct_ops();
         self.link = Some(link.map_err(|error| kernel::explain_attach(error.into()))?);
         Ok(())
     }
 
     fn is_over(&self) -> bool {
-        self.is_outdated() || uei_exited!(&self.skel, uei)
+        uei_exited!(&self.skel, uei)
+    }
+
+    fn is_outdated(&self) -> bool {
+        self.skel.maps.bss_data.as_ref().expect("the object has variables").is_outdated != 0
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.run("prorata_close", ProgramInput::default())?;
+        (0..self.cpus_end).try_for_each(|cpu| self.visit(cpu))
+    }
+
+    fn reopen(&mut self) -> Result<()> {
+        self.run("prorata_reopen", ProgramInput::default())
     }
 
     fn memory(&self) -> Memory<'_> {
@@ -162,9 +191,8 @@ impl Loaded for Scheduler<'_> {
         call
     }
 
-    fn unload(&mut self) -> Result<bool> {
-        let is_outdated = self.is_outdated();
+    fn unload(&mut self) -> Result<()> {
         drop(self.link.take());
-        Ok(uei_report!(&self.skel, uei)?.should_restart() || is_outdated)
+        uei_report!(&self.skel, uei).map(|_| ())
     }
 }

@@ -7,8 +7,9 @@
 //! cpu 0 only. The policy is what its contract says: it gives a waiting task to who picks, at once, and
 //! answers "picked" when it is to block one that it has given away (how it does is in `queue_model.rs`).
 //! Where turns are kept for who sleeps (`src/bpf/credit.h`), a task has credit when it wakes or not, and room
-//! for more when it sleeps, or is paid, or not, as it may. What is not modelled: rescues, tasks beside the
-//! policy, and who runs how long.
+//! for more when it sleeps, or is paid, or not, as it may. Once, at any time, the policy may be closed, and
+//! begin anew when no callback is in there (`src/bpf/reopen.h`). What is not modelled: rescues, tasks beside
+//! the policy, tasks that end, and who runs how long.
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -16,8 +17,9 @@ const CPUS: usize = 2;
 const TASKS: usize = 2;
 /// Times that a task wakes, is requeued, or reads as it makes room; where none sleeps at first, two less.
 const CHANGES: u8 = 4;
-/// The same where turns are kept for who sleeps.
+/// The same where turns are kept for who sleeps, and where the policy may be closed.
 const CHANGES_KEPT: u8 = 3;
+const CHANGES_CLOSED: u8 = 3;
 
 type Cpu = usize;
 type Id = usize;
@@ -72,6 +74,11 @@ enum Hand {
     Joined,
     /// `ops.enqueue` has looked, and leaves it in our custody.
     Rests,
+    /// The policy was closed when `ops.enqueue` began, or when it fell asleep: its word has been seen to, and
+    /// the policy may be open by now.
+    LooksOutside,
+    SleepsOutside,
+    SleptOutside,
     Leaves(Then, Leaving),
 }
 
@@ -162,8 +169,22 @@ struct Processor {
     kicked: bool,
 }
 
+/// Whether callbacks that begin now use the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Gate {
+    Open,
+    Closed,
+    /// The policy knows nobody; this task is the next to be known again, it is claimed, it has woken.
+    Readmits(Id),
+    Claims(Id),
+    Wakes(Id),
+    /// It is open again.
+    Reopened,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
+    gate: Gate,
     tasks: [Task; TASKS],
     cpus: [Processor; CPUS],
     changes: u8,
@@ -193,17 +214,29 @@ enum Flaw {
     PicksEarly,
     /// `ops.enqueue` leaves a task in our custody that is about to be out of the policy, since it was paid.
     LeavesPaid,
+    /// The policy begins anew while a callback is in there.
+    Unvisited,
+    /// Whoever falls asleep while the policy is closed leaves his word as it is.
+    SleepsUnsaid,
+    /// Whoever fell asleep while the policy was closed does not look whether it is open again.
+    MissesOpening,
 }
 
 struct Custody {
     flaw: Flaw,
     /// Turns are kept for who sleeps.
     keeps: bool,
+    /// The policy may be closed.
+    closes: bool,
 }
 
 impl Custody {
     fn changes(&self) -> u8 {
-        if self.keeps { CHANGES_KEPT } else { CHANGES }
+        match (self.closes, self.keeps) {
+            (true, _) => CHANGES_CLOSED,
+            (false, true) => CHANGES_KEPT,
+            (false, false) => CHANGES,
+        }
     }
 }
 
@@ -227,6 +260,9 @@ enum Step {
     MakeRoom(Cpu, bool),
     /// What comes next on a cpu, without a choice.
     On(Cpu),
+    Close,
+    /// What comes next as the policy begins anew.
+    Reopen,
 }
 
 impl Task {
@@ -291,11 +327,94 @@ impl State {
         let place = if flaw == Flaw::LooksEarly { Place::Unnoted } else { Place::Queueing };
         self.tasks[id].renew(place);
         self.tasks[id].in_transit = reads;
-        self.tasks[id].hand = Hand::Looks;
+        self.tasks[id].hand = if self.is_open() { Hand::Looks } else { Hand::LooksOutside };
     }
 
     fn leaves(&mut self, id: Id, then: Then) {
         self.tasks[id].hand = Hand::Leaves(then, Leaving::Looks);
+    }
+
+    fn falls_asleep(&mut self, id: Id) {
+        if !self.is_open() {
+            self.tasks[id].hand = Hand::SleepsOutside;
+        } else if self.tasks[id].word == Word::Blocked {
+            self.comes_to_rest(id, Place::Asleep);
+        } else {
+            self.leaves(id, Then::Sleep);
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.gate, Gate::Open | Gate::Reopened)
+    }
+
+    /// Nobody is in a callback.
+    fn is_visited(&self) -> bool {
+        let is_outside = |phase| matches!(phase, Phase::Out | Phase::Flushes | Phase::Switches);
+        self.tasks.iter().all(|task| task.hand == Hand::None)
+            && self.cpus.iter().all(|cpu| is_outside(cpu.phase))
+    }
+
+    /// While the policy was closed it came to a cpu, without a word.
+    fn runs_unsaid(&self, task: &Task) -> bool {
+        self.gate == Gate::Reopened
+            && matches!(task.word, Word::Blocked | Word::Asleep)
+            && matches!(task.place, Place::On(_) | Place::Local(_))
+    }
+
+    /// What comes next as the policy begins anew.
+    fn reopen(&mut self) {
+        let next = |id| if id + 1 < TASKS { Gate::Readmits(id + 1) } else { Gate::Reopened };
+        match self.gate {
+            Gate::Closed => {
+                self.tasks.iter_mut().for_each(|task| task.policy = Policy::Blocked);
+                for cpu in &mut self.cpus {
+                    (cpu.task, cpu.idle) = (None, false);
+                }
+                self.gate = Gate::Readmits(0);
+            }
+            Gate::Readmits(id) if self.tasks[id].word == Word::Waiting => {
+                self.tasks[id].word = Word::Claimed;
+                self.gate = Gate::Claims(id);
+            }
+            Gate::Readmits(id) => {
+                self.tasks[id].word = Word::Blocked;
+                self.gate = next(id);
+            }
+            Gate::Claims(id) => {
+                self.wake(id);
+                self.gate = Gate::Wakes(id);
+            }
+            Gate::Wakes(id) => {
+                self.tasks[id].word = Word::Waiting;
+                self.gate = next(id);
+            }
+            Gate::Open | Gate::Reopened => unreachable!("it is open"),
+        }
+        if self.gate == Gate::Reopened {
+            self.cpus.iter_mut().for_each(|cpu| cpu.kicked = true);
+        }
+    }
+
+    /// What a callback does with a task that found the policy closed.
+    fn stay_outside(&mut self, id: Id, flaw: Flaw) {
+        let waits = self.tasks[id].word == Word::Waiting;
+        if self.tasks[id].hand == Hand::SleepsOutside {
+            if waits && flaw != Flaw::SleepsUnsaid {
+                self.tasks[id].word = Word::Asleep;
+            }
+            self.tasks[id].hand = Hand::SleptOutside;
+        } else if self.tasks[id].hand == Hand::SleptOutside {
+            if self.is_open() && flaw != Flaw::MissesOpening {
+                self.falls_asleep(id);
+            } else {
+                self.comes_to_rest(id, Place::Asleep);
+            }
+        } else if waits {
+            self.tasks[id].hand = Hand::Rests;
+        } else {
+            self.comes_to_rest(id, Place::Local(self.tasks[id].home));
+        }
     }
 
     fn comes_to_rest(&mut self, id: Id, place: Place) {
@@ -317,7 +436,7 @@ impl State {
                 self.tasks[id].word = Word::Claimed;
                 self.tasks[id].hand = Hand::Joins;
             }
-            Word::Asleep if owed => self.run_here(id, Word::OnCredit),
+            Word::Asleep if self.keeps && owed => self.run_here(id, Word::OnCredit),
             Word::Asleep => self.waits_again(id),
             Word::Waiting | Word::Claimed | Word::Paid(_) => self.tasks[id].hand = Hand::Rests,
             Word::Running(cpu) if owed && Task::may_run(id, cpu) => {
@@ -391,6 +510,9 @@ impl State {
                 self.comes_to_rest(id, Place::Local(self.tasks[id].home));
             }
             Hand::Rests => self.comes_to_rest(id, Place::Custody),
+            Hand::LooksOutside | Hand::SleepsOutside | Hand::SleptOutside => {
+                self.stay_outside(id, flaw);
+            }
             Hand::Leaves(then, how) => self.leave(id, then, how, choice, flaw),
         }
     }
@@ -426,7 +548,9 @@ impl State {
                     }
                     self.has_left(id, then);
                 }
-                Word::Blocked | Word::Claimed | Word::Paid(_) => {}
+                // It was paid in full meanwhile.
+                Word::Blocked => self.has_left(id, then),
+                Word::Claimed | Word::Paid(_) => {}
             },
             Leaving::Keeps => {
                 self.charge(id);
@@ -494,7 +618,9 @@ impl State {
                 self.tasks[id].word = Word::Asleep;
                 self.comes_to_rest(id, Place::Asleep);
             }
-            Word::Blocked | Word::Claimed | Word::Asleep | Word::Paid(_) => {}
+            // It woke while the policy was closed, and may have been paid in full since.
+            Word::Asleep | Word::Blocked => self.comes_to_rest(id, Place::Asleep),
+            Word::Claimed | Word::Paid(_) => {}
         }
     }
 
@@ -502,7 +628,7 @@ impl State {
     fn schedules(&mut self, cpu: Cpu) {
         self.cpus[cpu].kicked = false;
         self.cpus[cpu].dispatched = false;
-        if self.local(cpu).is_some() {
+        if self.local(cpu).is_some() || !self.is_open() {
             self.cpus[cpu].phase = Phase::Switches;
             return;
         }
@@ -703,8 +829,8 @@ impl State {
             }
         }
         let dispatched = std::mem::replace(&mut self.cpus[cpu].dispatched, false);
-        self.cpus[cpu].phase =
-            if self.local(cpu).is_none() && dispatched { Phase::Picks } else { Phase::Switches };
+        let asks_again = self.local(cpu).is_none() && dispatched && self.is_open();
+        self.cpus[cpu].phase = if asks_again { Phase::Picks } else { Phase::Switches };
     }
 
     fn make_room(&mut self, cpu: Cpu, reads: bool, flaw: Flaw) {
@@ -761,13 +887,21 @@ impl State {
                 either.for_each(|choice| push(Step::Hand(id, choice)));
             }
             (Hand::Leaves(_, Leaving::Looks), _)
-                if matches!(task.word, Word::Claimed | Word::Blocked | Word::Paid(_)) => {}
+                if matches!(task.word, Word::Claimed | Word::Paid(_)) => {}
+            (Hand::LooksOutside | Hand::SleepsOutside, _) if task.word == Word::Claimed => {}
             (Hand::Leaves(Then::Sleep, Leaving::Looks), _) if self.keeps => {
                 either.for_each(|keeps| push(Step::Hand(id, keeps)));
             }
-            (Hand::Joins | Hand::Joined | Hand::Rests | Hand::Leaves(..), _) => {
-                push(Step::Hand(id, false))
-            }
+            (
+                Hand::Joins
+                | Hand::Joined
+                | Hand::Rests
+                | Hand::LooksOutside
+                | Hand::SleepsOutside
+                | Hand::SleptOutside
+                | Hand::Leaves(..),
+                _,
+            ) => push(Step::Hand(id, false)),
             (Hand::None, _) => {}
         }
     }
@@ -841,6 +975,7 @@ impl Model for Custody {
             kicked: false,
         };
         let asleep = State {
+            gate: Gate::Open,
             tasks: [task; TASKS],
             cpus: [cpu; CPUS],
             changes: self.changes(),
@@ -849,7 +984,7 @@ impl Model for Custody {
         };
         let found = |running: Id| {
             let (queued, mut state) = (1 - running, asleep.clone());
-            state.changes -= 2;
+            state.changes = state.changes.saturating_sub(2);
             state.tasks[queued].home = queued;
             state.enters(queued, true, self.flaw);
             state.tasks[running].home = running;
@@ -866,6 +1001,12 @@ impl Model for Custody {
         }
         (0..TASKS).for_each(|id| state.task_steps(id, self.flaw, &mut |step| actions.push(step)));
         (0..CPUS).for_each(|cpu| state.cpu_steps(cpu, self.flaw, &mut |step| actions.push(step)));
+        match state.gate {
+            Gate::Open if self.closes => actions.push(Step::Close),
+            Gate::Open | Gate::Reopened => {}
+            Gate::Closed if !state.is_visited() && self.flaw != Flaw::Unvisited => {}
+            _ => actions.push(Step::Reopen),
+        }
     }
 
     fn next_state(&self, last: &State, step: Step) -> Option<State> {
@@ -884,7 +1025,7 @@ impl Model for Custody {
                 state.enters(id, reads, self.flaw);
             }
             Step::Sleep(id) => {
-                state.leaves(id, Then::Sleep);
+                state.falls_asleep(id);
                 // Its cpu asks for another.
                 let home = state.tasks[id].home;
                 state.cpus[home].kicked = true;
@@ -904,6 +1045,8 @@ impl Model for Custody {
                 state.make_room(cpu, reads, self.flaw);
             }
             Step::On(cpu) => state.go_on(cpu, self.flaw),
+            Step::Close => state.gate = Gate::Closed,
+            Step::Reopen => state.reopen(),
         }
         Some(state)
     }
@@ -913,7 +1056,10 @@ impl Model for Custody {
             Property::always("the policy's contract is kept", |_, state: &State| !state.illegal),
             Property::always("word, policy and kernel agree in the end", |_, state: &State| {
                 let agrees = |task: &Task| match task.word {
-                    Word::Blocked => task.policy == Policy::Blocked && task.place == Place::Asleep,
+                    Word::Blocked => {
+                        task.policy == Policy::Blocked
+                            && (task.place == Place::Asleep || state.runs_unsaid(task))
+                    }
                     Word::Waiting => task.policy == Policy::Waiting && task.place != Place::Asleep,
                     Word::Running(_) => {
                         let is_lost = matches!(task.place, Place::Asleep | Place::Custody);
@@ -923,20 +1069,28 @@ impl Model for Custody {
                         task.policy == Policy::Blocked
                             && matches!(task.place, Place::On(_) | Place::Local(_))
                     }
-                    Word::Asleep => task.policy == Policy::Waiting && task.place == Place::Asleep,
+                    Word::Asleep => {
+                        task.policy == Policy::Waiting
+                            && (task.place == Place::Asleep || state.runs_unsaid(task))
+                    }
                     Word::OnCredit => {
                         task.policy == Policy::Waiting
                             && matches!(task.place, Place::On(_) | Place::Local(_))
                     }
                     Word::Claimed | Word::Paid(_) => false,
                 };
-                !state.is_quiet() || state.tasks.iter().all(agrees)
+                !state.is_quiet() || !state.is_open() || state.tasks.iter().all(agrees)
             }),
             Property::always("nobody idles while a task waits", |_, state: &State| {
                 let waits =
                     |task: &Task| task.word == Word::Waiting && task.place == Place::Custody;
                 let idles = |cpu: Cpu| state.current(cpu).is_none() && !state.is_awaited(cpu);
-                !state.is_quiet() || !state.tasks.iter().any(waits) || !(0..CPUS).any(idles)
+                !state.is_quiet()
+                    || !state.is_open()
+                    // Whoever is kicked runs him first, for a quantum at most.
+                    || state.tasks.iter().any(|task| state.runs_unsaid(task))
+                    || !state.tasks.iter().any(waits)
+                    || !(0..CPUS).any(idles)
             }),
             Property::always("who waits for a word gets it", |model, state: &State| {
                 let mut actions = Vec::new();
@@ -958,9 +1112,10 @@ impl Model for Custody {
 
 #[test]
 fn pickers_and_the_kernel_get_along() {
-    for keeps in [false, true] {
-        let checker = Custody { flaw: Flaw::None, keeps }.checker().spawn_bfs().join();
-        println!("whose tasks are, kept {keeps}: {} states", checker.unique_state_count());
+    for (keeps, closes) in [(false, false), (true, false), (false, true), (true, true)] {
+        let checker = Custody { flaw: Flaw::None, keeps, closes }.checker().spawn_bfs().join();
+        let states = checker.unique_state_count();
+        println!("whose tasks are, kept {keeps}, closed once {closes}: {states} states");
         checker.assert_properties();
     }
 }
@@ -968,7 +1123,8 @@ fn pickers_and_the_kernel_get_along() {
 fn is_found_out(flaw: Flaw, property: &'static str) {
     let found = HasDiscoveries::AnyOf([property].into());
     let keeps = flaw == Flaw::LeavesPaid;
-    let checker = Custody { flaw, keeps }.checker().finish_when(found).spawn_bfs().join();
+    let closes = matches!(flaw, Flaw::Unvisited | Flaw::SleepsUnsaid | Flaw::MissesOpening);
+    let checker = Custody { flaw, keeps, closes }.checker().finish_when(found).spawn_bfs().join();
     assert!(checker.discovery(property).is_some(), "{flaw:?} goes unnoticed");
 }
 
@@ -1010,4 +1166,19 @@ fn a_cpu_that_picks_while_its_task_is_claimed_is_found_out() {
 #[test]
 fn a_task_that_nobody_takes_who_was_paid_is_found_out() {
     is_found_out(Flaw::LeavesPaid, "word, policy and kernel agree in the end");
+}
+
+#[test]
+fn a_policy_that_begins_anew_with_somebody_in_there_is_found_out() {
+    is_found_out(Flaw::Unvisited, "the policy's contract is kept");
+}
+
+#[test]
+fn who_sleeps_unsaid_while_it_is_closed_is_found_out() {
+    is_found_out(Flaw::SleepsUnsaid, "word, policy and kernel agree in the end");
+}
+
+#[test]
+fn who_sleeps_while_it_opens_and_does_not_look_is_found_out() {
+    is_found_out(Flaw::MissesOpening, "word, policy and kernel agree in the end");
 }

@@ -277,11 +277,6 @@ impl Siege {
         let file = format!("/sys/devices/system/cpu/cpu{cpu}/online");
         fs::write(&file, if online { "1" } else { "0" })
             .with_context(|| format!("{file}: cannot set it to {online}"))?;
-        if ours::is_apart(&self.policy) {
-            let (begin, command) = (Instant::now(), ours::command_line(&self.policy));
-            self.loads = self.scheduler.wait_until_attached_again(&command, self.loads)?;
-            println!("cpu {cpu}: attached again in {:.2?}", begin.elapsed());
-        }
         self.step()
     }
 
@@ -325,6 +320,10 @@ impl Siege {
             check_picks()?;
         }
         self.scheduler.stop()?;
+        let said = fs::read_to_string(scheduler::LOG)?;
+        said.lines()
+            .filter(|line| line.contains("the policy was closed"))
+            .for_each(|line| println!("{line}"));
         shell::run(Command::new("prorata").args(["verify", RECORDING]))?;
         let worst = worst_window(&self.steps).context("the phase is shorter than a window")?;
         ensure!(worst > 0.0, "a hog did not run for {WINDOW:?}");

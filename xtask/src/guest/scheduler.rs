@@ -55,8 +55,7 @@ impl Scheduler {
         Ok(scheduler)
     }
 
-    /// It may be attached again, since cpus came or went.
-    pub(super) fn wait_until_enabled(&mut self, command_line: &str) -> Result<()> {
+    fn wait_until_enabled(&mut self, command_line: &str) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         // Ours takes commands a moment after the kernel has taken it.
         let takes_commands =
@@ -70,25 +69,6 @@ impl Scheduler {
             thread::sleep(Duration::from_millis(20));
         }
         Ok(())
-    }
-
-    /// Cpus have come or gone, for which it is attached again; it was so often `before`. How often it is now.
-    pub(super) fn wait_until_attached_again(
-        &mut self,
-        command_line: &str,
-        before: u64,
-    ) -> Result<u64> {
-        let deadline = Instant::now() + PATIENCE;
-        while loads()? == before {
-            if Instant::now() > deadline {
-                let said = fs::read_to_string(LOG).unwrap_or_default();
-                bail!("`{command_line}` is not attached again:\n{}", said.trim_end());
-            }
-            self.goes_on()?;
-            thread::sleep(Duration::from_millis(20));
-        }
-        self.wait_until_enabled(command_line)?;
-        loads()
     }
 
     /// An error with its last words if it has ended by itself.

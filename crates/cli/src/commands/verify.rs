@@ -4,8 +4,7 @@
 //! and every decision that it took. The events are told to the core library's policy of the same
 //! name, which must decide the same. Quanta outside the policy (tasks rescued, or bound to other
 //! cpus than the one that picked them) are events like any other: what they change is explained,
-//! and they are counted. Where cpus came or went, or the scheduler was attached again, a policy begins anew
-//! that knows nothing.
+//! and they are counted. Where cpus came or went, a policy begins anew that knows nothing.
 
 mod steps;
 
@@ -234,7 +233,6 @@ struct Replay {
     paid: u64,
     away: u64,
     cpu_changes: u64,
-    reloads: u64,
 }
 
 impl Head {
@@ -271,7 +269,6 @@ impl Replay {
             paid: 0,
             away: 0,
             cpu_changes: 0,
-            reloads: 0,
         })
     }
 
@@ -298,10 +295,6 @@ impl Replay {
             ("cpus", [cpus]) => {
                 self.begin_anew(number(cpus)? as usize)?;
                 self.cpu_changes += 1;
-            }
-            ("reload", [cpus]) => {
-                self.begin_anew(number(cpus)? as usize)?;
-                self.reloads += 1;
             }
             ("endow", [task, advance]) => self.endow(number(task)?, advance.parse()?)?,
             ("take", [task, credit]) => {
@@ -638,9 +631,6 @@ impl Replay {
         if self.cpu_changes > 0 {
             let _ = writeln!(text, "cpus came or went {} times", self.cpu_changes);
         }
-        if self.reloads > 0 {
-            let _ = writeln!(text, "the scheduler was attached again {} times", self.reloads);
-        }
         let _ = writeln!(
             text,
             "{} runs for turns on cpus where the task must not run\n\
@@ -657,7 +647,6 @@ impl Replay {
             ("policy", json!(self.spec)),
             ("decisions", json!(self.picks)),
             ("cpu_changes", json!(self.cpu_changes)),
-            ("reloads", json!(self.reloads)),
             ("paid", json!(self.paid)),
             ("away", json!(self.away)),
             ("error_min_quanta", json!(quanta(least))),
@@ -766,12 +755,12 @@ mod tests {
     }
 
     #[test]
-    fn a_scheduler_that_was_loaded_again_knows_nothing() {
-        let before = ["3 pick 0 0", "9 reload 2", "9 add 0 1 100", "9 add 7 1 107", "9 wake 7"];
+    fn a_policy_that_begins_anew_knows_nothing() {
+        let before = ["3 pick 0 0", "9 cpus 2", "9 add 0 1 100", "9 add 7 1 107", "9 wake 7"];
         let after = ["10 wake 0", "10 pick 1 7", "11 pick 0 0", "12 charge 7 2 2"];
         assert_eq!(replay(&[&TWO[..], &before, &after].concat()).unwrap(), None);
-        assert!(replay(&[&TWO[..], &["9 reload 1", "9 wake 0"]].concat()).is_err());
-        let other = replay(&[&TWO[..], &["9 reload 1", "9 pick 0 0"]].concat()).unwrap().unwrap();
+        assert!(replay(&[&TWO[..], &["9 cpus 1", "9 wake 0"]].concat()).is_err());
+        let other = replay(&[&TWO[..], &["9 cpus 1", "9 pick 0 0"]].concat()).unwrap().unwrap();
         assert!(other.contains("the policy none"), "{other}");
     }
 
@@ -822,10 +811,8 @@ mod tests {
             "1 add 9999999999 1 1",
             "1 charge 0 1 1",
             "1 block",
-            "1 reload 0",
             "1 cpus 0",
             "1 cpus 9999999",
-            "1 reload 9999999",
             "1 return 0 0 0",
             "18446744073709551615 add 0 1 1",
         ] {

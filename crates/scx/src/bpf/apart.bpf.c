@@ -12,9 +12,7 @@
  * list of free slots and for `weight set`: no decision takes it.
  *
  * What main.bpf.c has and this has not: corrected turns, cgroups, masks (a task that may not run on every cpu
- * has its turns, but runs them outside the policy), and cpus that come or go, for which the loader attaches
- * us again. Until then one that has come runs what the kernel's queue for all has, and one that has gone is
- * given nobody; who waits in its queue waits on.
+ * has its turns, but runs them outside the policy). Where cpus come or go the loader helps (reopen.h).
  *
  * Tasks without a slot wait in a queue of the kernel's, which each cpu serves at one in CROWD_PART decisions,
  * and before it idles.
@@ -44,6 +42,7 @@ static u64 debt_limit_ns(const struct slot __arena *slot)
 #include "reader.h"
 #include "overdue.h"
 #include "cores.h"
+#include "reopen.h"
 #include "task_ops.h"
 
 /* The others are those of cpus (credit.h). */
@@ -68,14 +67,17 @@ static __always_inline void slot_begins(u32 id, u32 node)
 {
 	slots[id].custody = TASK_OUT;
 	slots[id].credit_ns = 0;
+	slots[id].has_ended = false;
 	note_slot(id);
 }
 
-/* A task that ends on a cpu that has come may be in the policy still, which is about to be unloaded. */
+/* A task that ended while the policy was closed may be in there still. */
 static __always_inline void slot_ends(u32 id)
 {
 	if (look_custody(id) == TASK_OUT)
 		free_slot(id);
+	else
+		slots[id].has_ended = true;
 }
 
 /* --- cpus -------------------------------------------------------------------------------------- */
@@ -235,8 +237,8 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 	bool reads;
 
 	use_arena();
-	if (policy_cpu() == NIL || !is_online(home)) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, quantum, enq_flags);
+	if (!is_open() || !is_online(home)) {
+		enqueue_outside(p, id, home, enq_flags);
 		return;
 	}
 	if (id == NIL) {
@@ -244,7 +246,7 @@ void BPF_STRUCT_OPS(prorata_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	slot = &slots[id];
-	/* It became ours on a cpu that has no seat. */
+	/* It became ours while the policy was closed. */
 	if (look_custody(id) == TASK_OUT)
 		admit(p, id);
 	if (serves_everybody(p)) {
@@ -493,7 +495,7 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 	if (cpu >= MAX_CPUS)
 		return;
 	use_arena();
-	if (!is_online(cpu))
+	if (!is_open() || !is_online(cpu))
 		return;
 	seat = policy_cpu();
 	DESK(cpu)->now_ns = now;
@@ -509,7 +511,7 @@ void BPF_STRUCT_OPS(prorata_dispatch, s32 cpu, struct task_struct *prev)
 		keep(prev, previous, cpu);
 		return;
 	}
-	if (credit_comes(cpu, now) || (is_outdated && serve_any_credit(cpu)))
+	if (credit_comes(cpu, now) || serve_left(cpu))
 		return;
 	if (is_awaited(cpu, now)) {
 		look_for_lost(cpu, false);
@@ -597,10 +599,10 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 	if (!(deq_flags & SCX_DEQ_SLEEP) || id == NIL)
 		return;
 	use_arena();
-	if (policy_cpu() == NIL)
-		return;
 	if (p->__state & TASK_DEAD)
 		forget_task(id);
+	if (!is_open() && !has_opened_since(id))
+		return;
 	if (look_custody(id) != TASK_BLOCKED)
 		go_to_sleep(p, id, run_time_ns(p));
 	else if (serves_everybody(p))
@@ -620,7 +622,13 @@ bool BPF_STRUCT_OPS(prorata_yield, struct task_struct *from, struct task_struct 
 
 static __always_inline void change_weight(u32 id, u32 weight)
 {
-	if (policy_cpu() != NIL && look_custody(id) != TASK_OUT)
+	if (!is_open()) {
+		/* It may be opened meanwhile. */
+		word_exchange(&slots[id].reweighed, true);
+		if (!is_open())
+			return;
+	}
+	if (look_custody(id) != TASK_OUT)
 		policy_set_weight(id, weight);
 }
 
@@ -643,9 +651,11 @@ void BPF_STRUCT_OPS(prorata_enable, struct task_struct *p)
 		return;
 	refer_to_task(id, p);
 	slots[id].exec_ns = p->se.sum_exec_runtime;
-	/* It was disabled on a cpu that has no seat, and is the policy's still; or we are on one, and it waits. */
-	if (look_custody(id) == TASK_OUT && policy_cpu() != NIL)
+	/* It was disabled while the policy was closed, and is there still; or that is closed. */
+	if (look_custody(id) == TASK_OUT && is_open())
 		admit(p, id);
+	else
+		change_weight(id, task_weight(&slots[id], p));
 }
 
 void BPF_STRUCT_OPS(prorata_disable, struct task_struct *p)
@@ -653,10 +663,11 @@ void BPF_STRUCT_OPS(prorata_disable, struct task_struct *p)
 	u32 id = slot_of(p);
 
 	use_arena();
-	if (id == NIL || policy_cpu() == NIL)
+	if (id == NIL)
 		return;
 	forget_task(id);
-	leave(p, id, p->se.sum_exec_runtime, TASK_OUT);
+	if (is_open() || has_opened_since(id))
+		leave(p, id, p->se.sum_exec_runtime, TASK_OUT);
 }
 
 s32 BPF_STRUCT_OPS(prorata_init_task, struct task_struct *p, struct scx_init_task_args *args)
@@ -664,48 +675,15 @@ s32 BPF_STRUCT_OPS(prorata_init_task, struct task_struct *p, struct scx_init_tas
 	return refuses(p, args) ? -EBUSY : task_begin(p, args->fork, 0);
 }
 
-static __always_inline void cpu_changes(u32 cpu, bool comes)
-{
-	is_outdated = true;
-	if (!comes)
-		word_put(&seats->has_gone[cpu & (MAX_CPUS - 1)], true);
-}
-
-/* The cpus that are online are the policy's. */
-static __always_inline void take_seats(void)
-{
-	const struct cpumask *online = scx_bpf_get_online_cpumask();
-	u32 cpu, count;
-
-	seats->count = 0;
-	bpf_for(cpu, 0, MAX_CPUS) {
-		DESK(cpu)->cpu.task = NIL;
-		seats->seat_of[cpu] = NIL;
-		if (cpu >= cpus_end || !bpf_cpumask_test_cpu(cpu, online))
-			continue;
-		count = seats->count;
-		seats->seat_of[cpu] = DESK(cpu)->cpu.seat = count;
-		seats->cpu_at[count & (MAX_CPUS - 1)] = cpu;
-		seats->count = count + 1;
-	}
-	scx_bpf_put_cpumask(online);
-	cpus_at_first = seats->count;
-	seats->steps = RECORD_EVENTS >> ilog2(2 * seats->count - 1);
-	policy_init(seats->count);
-}
-
 s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 {
 	s32 err;
 	u32 i;
 
-	begin_to_schedule();
-	if (NEW(shared, 1, 1) || NEW(state, 1, 1) || NEW(slots, MAX_TASKS, slots_end) ||
-	    NEW(desks, MAX_CPUS, cpus_end) || NEW(seats, 1, 1))
+	if (NEW(shared, 1) || NEW(state, 1) || NEW(slots, MAX_TASKS) || NEW(desks, MAX_CPUS) || NEW(seats, 1))
 		return -ENOMEM;
 	if (recording) {
-		/* A step is written before it is counted. */
-		if (NEW(steps, RECORD_EVENTS, 0))
+		if (NEW(steps, RECORD_EVENTS))
 			return -ENOMEM;
 		events_address = (u64)steps;
 	}
@@ -721,7 +699,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 		return err;
 	bpf_for(i, 0, max_tasks)
 		free_slot(max_tasks - 1 - i);
-	take_seats();
+	seats_init();
 	slice_init();
 	overdue_init();
 	return 0;

@@ -6,7 +6,7 @@
  *   state   ──  the policy's                       (struct policy_state), under latches of its own
  *   slots   ──  one per task, numbered 0, 1, 2 …   (struct slot), each its owner's (custody.h)
  *   desks   ──  one per cpu                        (struct desk), that cpu's
- *   seats   ──  which cpu the policy has as which  (struct seats), written when one has gone
+ *   seats   ──  which cpu the policy has as which  (struct seats), written while nobody decides (reopen.h)
  *   steps   ──  what each cpu did, if recorded     (struct step), a ring for each
  */
 #ifndef PRORATA_APART_MEMORY_H
@@ -39,6 +39,8 @@
 		u32 pid; \
 		/* Set by `weight set`; 0 if the nice value decides. */ \
 		u32 chosen_weight; \
+		/* A word: it has another weight, and the policy has not been told (reopen.h). */ \
+		u32 reweighed; \
 		/* Links free slots. */ \
 		u32 newer; \
 		/* The cpu that counts it among those outside the policy. */ \
@@ -48,16 +50,18 @@
 		/* It must not run on every cpu. */ \
 		u8 confined; \
 		u8 yielded; \
+		/* Its task has ended, and is the policy's still; with the lock held. */ \
+		u8 has_ended; \
 	}; \
 	static struct slot __arena *slots; \
 	/* Nobody watches cgroups here: the loader reads no slot. */ \
 	const volatile struct slot_layout slot_layout = { .size = sizeof(struct slot) };
 
 struct seats {
-	/* Of a cpu; NIL if it was not online. */
+	/* Of a cpu; NIL if it was not online when the policy began. */
 	u32 seat_of[MAX_CPUS];
-	/* Not 0 if a cpu has gone, which has its seat until we are attached again. */
-	u32 has_gone[MAX_CPUS];
+	/* Words: not 0 if a cpu is online now. One that has gone has its seat until the policy begins anew. */
+	u32 is_up[MAX_CPUS];
 	u32 cpu_at[MAX_CPUS];
 	u32 count;
 	/* Of the ring of a cpu: a power of two. */
@@ -122,12 +126,21 @@ static __always_inline void step_end(void)
 	word_exchange(recorded, *recorded + 1);
 }
 
-/* False for a cpu that has come or gone since we were attached: the kernel has its threads run there. */
+/* False for a cpu that has come or gone since the policy began: the kernel has its threads run there. */
 static bool is_online(u32 cpu)
 {
 	u32 index = cpu & (MAX_CPUS - 1);
 
-	return seats->seat_of[index] != NIL && !seats->has_gone[index];
+	return seats->seat_of[index] != NIL && word_look(&seats->is_up[index]);
+}
+
+/* While the policy begins anew. */
+static u32 is_closed;
+
+/* True if this cpu may use the policy. */
+static bool is_open(void)
+{
+	return !word_look(&is_closed) && policy_cpu() != NIL;
 }
 
 #endif

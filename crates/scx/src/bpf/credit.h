@@ -163,7 +163,7 @@ static __always_inline bool credit_comes(u32 cpu, u64 now)
 	return keeps_turns() && takes_credit(cpu, now) && serve_credit(cpu);
 }
 
-/* The same, on a cpu that would idle, or if others may have gone: its own, and those of the next cpus. */
+/* The same, on a cpu that would idle: its own, and those of the next cpus. */
 static __always_inline bool serve_any_credit(u32 cpu)
 {
 	u32 i;

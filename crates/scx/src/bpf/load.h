@@ -39,10 +39,8 @@ struct {
 u64 shared_address, counts_address, events_address, slots_address, tree_address, desks_address;
 /* The process that loaded us, as the first pid namespace numbers it: the loader may be in another. */
 s32 loader;
-/* With how many cpus the policy began; and some have come or gone since: we are to be attached again. */
+/* With how many cpus the policy began; and some have come or gone since: it is to begin anew (reopen.h). */
 u32 cpus_at_first, is_outdated;
-/* When we were unloaded, 0 before; and when the last time, if we are attached again. */
-u64 unloaded_ns, unscheduled_since_ns;
 
 /* One quantum, in ns. */
 const volatile u64 quantum = 5000000;
@@ -75,23 +73,15 @@ static u32 policy_option(u32 index)
 	return policy_options[index];
 }
 
-#include "zero.h"
-
 static u32 pages_of(u64 bytes)
 {
 	return (bytes + 4095) / 4096;
 }
 
-/*
- * So many of what a pointer points to, all zero. If we are attached again those are there, and the first of
- * them were used. True if there is no memory for them. (The kernel's own scheduler has the tasks meanwhile.)
- */
-#define NEW(pointer, count, used) ({ \
-	if (pointer) \
-		zero_out(pointer, sizeof(*(pointer)) * (used)); \
-	else \
-		(pointer) = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*(pointer)) * (count)), \
-						  NUMA_NO_NODE, 0); \
+/* So many of what a pointer points to, all zero. True if there is no memory for them. */
+#define NEW(pointer, count) ({ \
+	(pointer) = bpf_arena_alloc_pages(&arena, NULL, pages_of(sizeof(*(pointer)) * (count)), \
+					  NUMA_NO_NODE, 0); \
 	!(pointer); \
 })
 

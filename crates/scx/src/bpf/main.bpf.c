@@ -457,14 +457,12 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(prorata_init)
 	s32 err;
 	u32 i;
 
-	begin_to_schedule();
-	if (NEW(shared, 1, 1) || NEW(state, 1, 1) || NEW(slots, MAX_TASKS, MAX_TASKS) || NEW(tree, 1, 1) ||
-	    NEW(bound, 1, 1))
+	if (NEW(shared, 1) || NEW(state, 1) || NEW(slots, MAX_TASKS) || NEW(tree, 1) || NEW(bound, 1))
 		return -ENOMEM;
-	if (corrects_turns() && (NEW(online, 1, 1) || NEW(corrected, 1, 1)))
+	if (corrects_turns() && (NEW(online, 1) || NEW(corrected, 1)))
 		return -ENOMEM;
 	if (recording) {
-		if (NEW(events, RECORD_EVENTS, 0))
+		if (NEW(events, RECORD_EVENTS))
 			return -ENOMEM;
 		events_address = (u64)events;
 	}

@@ -107,7 +107,6 @@ static __always_inline void overdue_init(void)
 	u32 key = 0;
 	struct overdue_timer *this = bpf_map_lookup_elem(&overdue_timers, &key);
 
-	slots_end = 0;
 	if (!this)
 		return;
 	bpf_timer_init(&this->timer, &overdue_timers, CLOCK_MONOTONIC);

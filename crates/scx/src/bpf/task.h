@@ -140,23 +140,8 @@ static bool can_run_on(const struct task_struct *p, s32 cpu)
 	       (!is_kept(p) || scx_bpf_task_cpu(p) == cpu);
 }
 
-/*
- * Whose chosen weight a task has; NIL: its own. Children that came while nothing was loaded inherit
- * when the scheduler is back: parents are told to us before their children.
- */
-static u32 inherits_from(struct task_struct *p, bool forked)
-{
-	if (forked)
-		return kept_slot(bpf_get_current_task_btf());
-	if (!unscheduled_since_ns || p->start_time < unscheduled_since_ns)
-		return NIL;
-	if (p->pid != p->tgid)
-		return kept_slot(p->group_leader);
-	return kept_slot(p->real_parent);
-}
-
-/* The slot of a new task; NIL if there is none. Its weight is chosen, or its parent's. */
-static u32 begin_slot(u32 pid, u32 parent, u32 chosen, u32 node)
+/* The slot of a new task; NIL if there is none. Its weight is its parent's, if that one's was chosen. */
+static u32 begin_slot(u32 pid, u32 parent, u32 node)
 {
 	struct slot __arena *slot;
 	u32 id;
@@ -169,7 +154,7 @@ static u32 begin_slot(u32 pid, u32 parent, u32 chosen, u32 node)
 		slot->owed_ns = 0;
 		slot->used_ns = 0;
 		slot->pid = pid;
-		slot->chosen_weight = parent == NIL ? chosen : slots[parent].chosen_weight;
+		slot->chosen_weight = parent == NIL ? 0 : slots[parent].chosen_weight;
 		slot_begins(id, node);
 	}
 	unlock();
@@ -186,12 +171,10 @@ static s32 task_begin(struct task_struct *p, bool forked, u32 node)
 	if (!memory)
 		return -ENOMEM;
 	memory->slot = 0;
-	parent = inherits_from(p, forked);
+	parent = forked ? kept_slot(bpf_get_current_task_btf()) : NIL;
 	bpf_local_irq_save(&flags);
-	id = begin_slot(p->pid, parent, memory->chosen_weight, node);
+	id = begin_slot(p->pid, parent, node);
 	bpf_local_irq_restore(&flags);
-	if (id != NIL)
-		memory->chosen_weight = slots[id].chosen_weight;
 	memory->slot = id + 1;
 	return 0;
 }

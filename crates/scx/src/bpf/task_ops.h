@@ -5,7 +5,6 @@
  *
  *   a task uses core scheduling while the scheduler loads   refused: it does not load
  *   a task ends                                             its slot is free
- *   it is given back while it lives                         the scheduler is being unloaded
  */
 #ifndef PRORATA_TASK_OPS_H
 #define PRORATA_TASK_OPS_H
@@ -27,14 +26,6 @@ static __always_inline bool refuses(struct task_struct *p, struct scx_init_task_
 		return false;
 	scx_bpf_error("process %d uses core scheduling: end it first", p->tgid);
 	return true;
-}
-
-/* It is attached, perhaps again. */
-static __always_inline void begin_to_schedule(void)
-{
-	unscheduled_since_ns = unloaded_ns;
-	unloaded_ns = 0;
-	is_outdated = false;
 }
 
 /* What else is to be done when a cpu comes or goes. */
@@ -87,9 +78,6 @@ void BPF_STRUCT_OPS(prorata_tick, struct task_struct *p)
 
 void BPF_STRUCT_OPS(prorata_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	/* It lives on: the scheduler is being unloaded. */
-	if (!unloaded_ns && !args->cancelled && !(p->flags & PF_EXITING))
-		unloaded_ns = bpf_ktime_get_ns();
 	task_end(p);
 }
 

@@ -4,8 +4,7 @@
  * chose one. What that counts for in the policy is its cgroup's matter (group.h).
  *
  * Two hogs of nice 0 and 5 weigh 1024 and 335: on one cpu they get 75 % and 25 %. A chosen weight
- * is inherited by the task's children and survives exec. It is kept with the task itself, in a map that
- * the loader hands on, so that it also survives that the kernel ends the scheduler while it loads.
+ * is inherited by the task's children and survives exec.
  */
 #ifndef PRORATA_WEIGHT_H
 #define PRORATA_WEIGHT_H
@@ -26,9 +25,7 @@ static const u32 weight_of_nice[NICE_LEVELS] = {
 
 /* What is kept with a task itself. */
 struct task_memory {
-	/* 0 if none was chosen. */
-	u32 chosen_weight;
-	/* The number of its slot plus one, for this load; 0 if it has none. */
+	/* The number of its slot plus one; 0 if it has none. */
 	u32 slot;
 };
 
@@ -43,15 +40,6 @@ static struct task_memory *memory_of(struct task_struct *p, bool create)
 {
 	return bpf_task_storage_get(&task_memories, p, NULL,
 				    create ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
-}
-
-/* For later loads: the slot has it for this one. */
-static void remember_weight(struct task_struct *p, u32 chosen)
-{
-	struct task_memory *memory = memory_of(p, true);
-
-	if (memory)
-		memory->chosen_weight = chosen;
 }
 
 static u32 nice_weight(const struct task_struct *p)

@@ -48,8 +48,6 @@ static void set_or_get_weight(struct task_struct *p, struct weight_call *call)
 		unlock();
 	}
 	bpf_local_irq_restore(&flags);
-	if (sets && !call->result)
-		remember_weight(p, chosen);
 }
 
 SEC("syscall")

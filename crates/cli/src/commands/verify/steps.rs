@@ -17,10 +17,10 @@ pub(super) struct Steps {
     head: Head,
     merge: Merge,
     replay: Replay,
-    /// Of the loads before.
+    /// Before it began anew.
     picks: u64,
     late: u64,
-    reloads: u64,
+    cpu_changes: u64,
 }
 
 pub(super) fn are_recorded(head: &Head) -> bool {
@@ -31,13 +31,13 @@ impl Steps {
     pub(super) fn start(head: Head) -> Result<Steps> {
         let replay = build(&head, head.cpus)?;
         let merge = Merge::new(head.cpus);
-        Ok(Steps { head, merge, replay, picks: 0, late: 0, reloads: 0 })
+        Ok(Steps { head, merge, replay, picks: 0, late: 0, cpu_changes: 0 })
     }
 
     /// Replays a line, and those that have waited for it.
     pub(super) fn line(&mut self, number: u64, line: &str) -> Result<Option<Difference>> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        if let [_, "reload", cpus] = words[..] {
+        if let [_, "cpus", cpus] = words[..] {
             let difference = self.end();
             self.begin_anew(cpus.parse().context("the number of cpus")?)?;
             return Ok(difference);
@@ -61,7 +61,7 @@ impl Steps {
     fn begin_anew(&mut self, cpus: usize) -> Result<()> {
         self.picks += self.replay.picks();
         self.late += self.replay.late();
-        self.reloads += 1;
+        self.cpu_changes += 1;
         self.replay = build(&self.head, cpus)?;
         self.merge = Merge::new(cpus);
         Ok(())
@@ -71,14 +71,14 @@ impl Steps {
         let decisions = self.picks + self.replay.picks();
         let late = self.late + self.replay.late();
         let mut text = format!("{decisions} decisions, all as the policy decides\n");
-        if self.reloads > 0 {
-            let _ = writeln!(text, "the scheduler was attached again {} times", self.reloads);
+        if self.cpu_changes > 0 {
+            let _ = writeln!(text, "cpus came or went {} times", self.cpu_changes);
         }
         let _ = writeln!(text, "{late} looks without a lock, which others had outrun");
         let values = [
             ("policy", json!(self.head.policy)),
             ("decisions", json!(decisions)),
-            ("reloads", json!(self.reloads)),
+            ("cpu_changes", json!(self.cpu_changes)),
             ("late_looks", json!(late)),
         ];
         Summary::new(text, values)
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn steps_of_two_cpus_are_merged() {
         assert_eq!(verify(&LINES), (None, 1));
-        assert_eq!(verify(&[&LINES[..], &["9 reload 1", "9 idle 0 - 0 0 0"]].concat()), (None, 2));
+        assert_eq!(verify(&[&LINES[..], &["9 cpus 1", "9 idle 0 - 0 0 0"]].concat()), (None, 2));
     }
 
     #[test]

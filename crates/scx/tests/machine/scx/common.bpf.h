@@ -74,7 +74,6 @@ struct task_struct {
 	s32 nr_cpus_allowed;
 	u16 migration_disabled;
 	s32 rcu_read_lock_nesting;
-	u64 start_time;
 	struct {
 		u64 sum_exec_runtime, exec_start;
 	} se;
@@ -86,7 +85,6 @@ struct task_struct {
 #ifdef MACHINE_HAS_MASKS
 	struct cpumask cpus_mask;
 #endif
-	struct task_struct *group_leader, *real_parent;
 	/* What a map keeps with the task. */
 	u64 storage;
 	/* The machine's: where it is, what it computes at a time and how long it sleeps then. */
