@@ -118,7 +118,8 @@ impl Domains {
 
 fn end_of(which: &str) -> Result<u32> {
     let list = list(which)?;
-    let last = last(list.trim()).with_context(|| format!("the list of {which} cpus is '{list}'"))?;
+    let last =
+        last(list.trim()).with_context(|| format!("the list of {which} cpus is '{list}'"))?;
     Ok(last + 1)
 }
 
