@@ -601,7 +601,7 @@ void BPF_STRUCT_OPS(prorata_quiescent, struct task_struct *p, u64 deq_flags)
 	use_arena();
 	if (p->__state & TASK_DEAD)
 		forget_task(id);
-	if (!is_open() && !has_opened_since(id))
+	if (!is_open() && !sleep_outside(id))
 		return;
 	if (look_custody(id) != TASK_BLOCKED)
 		go_to_sleep(p, id, run_time_ns(p));
@@ -666,7 +666,7 @@ void BPF_STRUCT_OPS(prorata_disable, struct task_struct *p)
 	if (id == NIL)
 		return;
 	forget_task(id);
-	if (is_open() || has_opened_since(id))
+	if (is_open() || sleep_outside(id))
 		leave(p, id, p->se.sum_exec_runtime, TASK_OUT);
 }
 

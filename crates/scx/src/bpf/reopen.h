@@ -14,18 +14,18 @@
  *   runs     it runs on, and comes to the policy when that is over      BLOCKED
  *   sleeps   it comes when it wakes                                     BLOCKED
  *
- * No word changes while it is closed but that of a task that waits, and read meanwhile (reader.h): if it falls
- * asleep it says ASLEEP (custody.h), which the policy may or may not know yet. Who comes while it is closed, and
- * is not done when it is open again, looks once more: others may have picked the task. Only ops.enqueue does not:
- * whoever has picked it waits for it in vain then, and finds that out in a while (slice.h).
+ * No word changes while it is closed but that of a task that waits, and read meanwhile (reader.h): if it
+ * falls asleep it says ASLEEP (custody.h), which the policy may or may not know yet. Who comes while it is
+ * closed, and is not done when it is open again, looks once more: others may have picked the task. Only
+ * ops.enqueue does not: whoever has picked it waits for it in vain then, and finds that out in a while (slice.h).
  *
  * Debts (ledger.h), credit, and how long somebody has waited stay; what the policy knew of who is ahead and
  * behind is lost, some quanta at most.
  *
- * Known limits: tasks wake in the order of their slots. A cpu that is kicked for one of them, and has somebody to
- * run who came meanwhile, runs him first, and another one idles for that quantum. If the loader is kept from running, a cpu that has come
- * runs what the kernel's queue for all has, and who waits in the queue of one that has gone waits on, until he
- * is stolen or rescued (overdue.h).
+ * Known limits: tasks wake in the order of their slots. A cpu that is kicked for one of them, and has somebody
+ * to run who came meanwhile, runs him first, and another one idles for that quantum. As long as the loader is
+ * kept from running, a cpu that has come runs what the kernel's queue for all has, and who waits in the queue
+ * of one that has gone waits on, until he is stolen or rescued (overdue.h).
  */
 #ifndef PRORATA_REOPEN_H
 #define PRORATA_REOPEN_H
@@ -58,8 +58,8 @@ static __always_inline bool serve_left(u32 cpu)
 
 /* --- who comes while it is closed ------------------------------------------------------------------ */
 
-/* A task that may wait in the policy sleeps, or is of another class now. True if that has opened since. */
-global_fn u32 has_opened_since(u32 id)
+/* A task that may wait in the policy sleeps, or is of another class now. True if the policy is open again. */
+global_fn u32 sleep_outside(u32 id)
 {
 	u32 i;
 
@@ -155,6 +155,22 @@ static __always_inline void expel(struct slot __arena *slot, u32 id)
 	bpf_local_irq_restore(&flags);
 }
 
+/* A task that waits wakes in the policy; false if it sleeps by now. Nobody may wait for the word on this cpu. */
+static __always_inline bool wakes_again(struct slot __arena *slot, u32 id)
+{
+	unsigned long flags;
+	bool waits;
+
+	bpf_local_irq_save(&flags);
+	waits = word_replace(&slot->custody, TASK_WAITING, CLAIMED);
+	if (waits) {
+		policy_wake(id);
+		word_exchange(&slot->custody, TASK_WAITING);
+	}
+	bpf_local_irq_restore(&flags);
+	return waits;
+}
+
 /* What a slot's task was for the policy is forgotten; it is known again, and wakes if it waited. */
 static __always_inline void readmit(u32 id)
 {
@@ -170,11 +186,8 @@ static __always_inline void readmit(u32 id)
 		return;
 	}
 	policy_add(id, weight);
-	if (word_replace(&slot->custody, TASK_WAITING, CLAIMED)) {
-		policy_wake(id);
-		word_exchange(&slot->custody, TASK_WAITING);
+	if (wakes_again(slot, id))
 		return;
-	}
 	slot->used_ns = 0;
 	slot->on_credit = false;
 	if (slot->owed_ns > 0)
