@@ -17,15 +17,15 @@
  * No word changes while it is closed but that of a task that waits, and read meanwhile (reader.h): if it
  * falls asleep it says ASLEEP (custody.h), which the policy may or may not know yet. Who comes while it is
  * closed, and is not done when it is open again, looks once more: others may have picked the task. Only
- * ops.enqueue does not: whoever has picked it waits for it in vain then, and finds that out in a while (slice.h).
+ * ops.enqueue does not: whoever has picked it waits for it in vain, and finds that out in a while (slice.h).
  *
  * Debts (ledger.h), credit, and how long somebody has waited stay; what the policy knew of who is ahead and
  * behind is lost, some quanta at most.
  *
- * Known limits: tasks wake in the order of their slots. A cpu that is kicked for one of them, and has somebody
- * to run who came meanwhile, runs him first, and another one idles for that quantum. As long as the loader is
- * kept from running, a cpu that has come runs what the kernel's queue for all has, and who waits in the queue
- * of one that has gone waits on, until he is stolen or rescued (overdue.h).
+ * Known limits: tasks wake in the order of their slots. A cpu that is kicked for one of them, and has
+ * somebody to run who came meanwhile, runs him first, and another one idles for that quantum. As long as the
+ * loader is kept from running, a cpu that has come runs what the kernel's queue for all has, and who waits in
+ * the queue of one that has gone waits on, until he is stolen or rescued (overdue.h).
  */
 #ifndef PRORATA_REOPEN_H
 #define PRORATA_REOPEN_H
@@ -155,7 +155,7 @@ static __always_inline void expel(struct slot __arena *slot, u32 id)
 	bpf_local_irq_restore(&flags);
 }
 
-/* A task that waits wakes in the policy; false if it sleeps by now. Nobody may wait for the word on this cpu. */
+/* A task that waits wakes in the policy; false if it sleeps by now. On this cpu nobody comes in between. */
 static __always_inline bool wakes_again(struct slot __arena *slot, u32 id)
 {
 	unsigned long flags;
