@@ -19,9 +19,10 @@ pub(crate) fn end() -> Result<u32> {
     Ok(end_of("possible")?.min(limit))
 }
 
-/// Whether a cpu is online, as the kernel has it at this moment.
-pub(crate) fn is_online(cpu: u32) -> Result<bool> {
-    Ok(read_cpulist(&list("online")?)?.contains(&(cpu as usize)))
+/// The cpus that are online at this moment.
+pub(crate) fn online() -> Result<Vec<u32>> {
+    let cpus = read_cpulist(&list("online")?)?;
+    Ok(cpus.into_iter().map(u32::try_from).collect::<Result<_, _>>()?)
 }
 
 /// Which cpus share their last cache.

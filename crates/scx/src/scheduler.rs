@@ -22,8 +22,6 @@ use crate::shared::{Addresses, Memory};
 
 pub(in crate::policies) struct Scheduler<'a> {
     skel: BpfSkel<'a>,
-    /// The numbers of all cpus that may come are below.
-    cpus_end: u32,
     /// While it schedules the machine.
     link: Option<libbpf_rs::Link>,
     /// What refuses core scheduling.
@@ -100,7 +98,7 @@ impl<'a> Scheduler<'a> {
         }
         let known_as = skel.maps.bss_data.as_ref().map_or(0, |variables| variables.loader);
         log::debug!("the scheduler knows its loader as process {known_as}");
-        Ok(Scheduler { skel, cpus_end, link: None, _core_guard: core_guard })
+        Ok(Scheduler { skel, link: None, _core_guard: core_guard })
     }
 
     /// Runs a program that only objects have whose queues have locks of their own (`bpf/reopen.h`).
@@ -118,8 +116,8 @@ impl<'a> Scheduler<'a> {
             || self.run("prorata_visit", ProgramInput { cpu, flags, ..Default::default() });
         match visit() {
             Ok(()) => Ok(()),
-            // Where it is not online nobody is. It may come meanwhile.
-            Err(_) if !cpus::is_online(cpu)? => Ok(()),
+            // It has gone, and may come back meanwhile.
+            Err(_) if !cpus::online()?.contains(&cpu) => Ok(()),
             Err(_) => visit(),
         }
     }
@@ -142,7 +140,8 @@ impl Loaded for Scheduler<'_> {
 
     fn close(&mut self) -> Result<()> {
         self.run("prorata_close", ProgramInput::default())?;
-        (0..self.cpus_end).try_for_each(|cpu| self.visit(cpu))
+        // One that comes from here on finds it closed.
+        cpus::online()?.into_iter().try_for_each(|cpu| self.visit(cpu))
     }
 
     fn reopen(&mut self) -> Result<()> {
