@@ -61,6 +61,9 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<()> {
+    if options.command.is_some() || options.monitor.is_some() || options.help_stats {
+        end_with_the_reader();
+    }
     match &options.command {
         Some(Command::Weight(weights)) => return weights.execute(),
         Some(Command::Metrics(query)) => return stats::print_open_metrics(query),
@@ -96,6 +99,13 @@ fn run(options: &Options) -> Result<()> {
     let mut object = MaybeUninit::uninit();
     let mut loaded = policies::load(options, &mut object)?;
     Session { options, shutdown, recorder }.schedule(loaded.as_mut())
+}
+
+/// Whoever reads what is printed may have read enough (`| head`): that ends us, as other tools, without a word.
+/// A loader goes on.
+fn end_with_the_reader() {
+    // SAFETY: no handler is installed, the signal does what it does by default.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
 fn monitor(query: &Query, as_json: bool, interval: Duration, shutdown: &AtomicBool) -> Result<()> {
