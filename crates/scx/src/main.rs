@@ -101,8 +101,8 @@ fn run(options: &Options) -> Result<()> {
     Session { options, shutdown, recorder }.schedule(loaded.as_mut())
 }
 
-/// Whoever reads what is printed may have read enough (`| head`): that ends us, as other tools, without a word.
-/// A loader goes on.
+/// Whoever reads what is printed may have read enough (`| head`): as with other tools that is the end, and no
+/// error. A loader goes on.
 fn end_with_the_reader() {
     // SAFETY: no handler is installed, the signal does what it does by default.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
