@@ -77,6 +77,7 @@ static __always_inline void enqueue_outside(struct task_struct *p, u32 id, u32 h
 	bool reads = !(enq_flags & SCX_ENQ_WAKEUP) && goes_on_reading(p, home);
 
 	if (id != NIL) {
+		slots[id].confined = is_confined(p);
 		slots[id].in_transit = reads;
 		/* A barrier. */
 		word_exchange(&slots[id].home, home);
