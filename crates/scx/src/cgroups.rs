@@ -171,7 +171,7 @@ impl Report {
         let before = before.map(|report| &report.cgroups[..]).unwrap_or_default();
         let before: HashMap<u64, &Cgroup> = before.iter().map(|it| (it.number, it)).collect();
         self.cgroups.iter().map(move |now| {
-            // Counted anew: nobody had watched for long, or the scheduler was attached again.
+            // Counted anew: nobody had watched for long, or another scheduler was started.
             let same = before.get(&now.number).filter(|it| it.counted_ns <= now.counted_ns);
             let old = same.copied().cloned().unwrap_or_default();
             let new = Cgroup {

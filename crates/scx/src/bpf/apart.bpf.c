@@ -42,8 +42,8 @@ static u64 debt_limit_ns(const struct slot __arena *slot)
 #include "reader.h"
 #include "overdue.h"
 #include "cores.h"
-#include "reopen.h"
 #include "task_ops.h"
+#include "reopen.h"
 
 /* The others are those of cpus (credit.h). */
 #define CROWD_QUEUE 0

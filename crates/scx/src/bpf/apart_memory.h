@@ -50,7 +50,7 @@
 		/* It must not run on every cpu. */ \
 		u8 confined; \
 		u8 yielded; \
-		/* Its task has ended, and is the policy's still; with the lock held. */ \
+		/* Its task has ended, and is the policy's still; written with the lock held. */ \
 		u8 has_ended; \
 	}; \
 	static struct slot __arena *slots; \

@@ -252,7 +252,7 @@ int prorata_visit(void *context)
 SEC("syscall")
 int prorata_reopen(void *context)
 {
-	u32 counts = sizeof(struct policy_counts), id, cpu;
+	u32 counts = sizeof(struct policy_counts), id;
 
 	use_arena();
 	word_exchange(&is_outdated, false);
@@ -271,10 +271,7 @@ int prorata_reopen(void *context)
 		catch_up(id);
 	if (is_anybody_left())
 		is_outdated = true;
-	bpf_for(cpu, 0, cpus_end) {
-		if (is_online(cpu))
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	}
+	kick_idle_cpus();
 	return 0;
 }
 

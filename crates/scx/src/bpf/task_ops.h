@@ -31,10 +31,18 @@ static __always_inline bool refuses(struct task_struct *p, struct scx_init_task_
 /* What else is to be done when a cpu comes or goes. */
 static void cpu_changes(u32 cpu, bool comes);
 
+static __always_inline void kick_idle_cpus(void)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, cpus_end) {
+		if (is_online(cpu))
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
+}
+
 static __always_inline void change_cpu(s32 cpu, bool comes)
 {
-	u32 other;
-
 	if (cpu >= MAX_CPUS) {
 		scx_bpf_error("cpu %d has come: those numbered %d or above cannot be scheduled", cpu, MAX_CPUS);
 		return;
@@ -44,10 +52,7 @@ static __always_inline void change_cpu(s32 cpu, bool comes)
 	if (!comes)
 		slices_end(cpu);
 	/* One that idles may wait for a task that does not come now. */
-	bpf_for(other, 0, cpus_end) {
-		if (is_online(other))
-			scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
-	}
+	kick_idle_cpus();
 }
 
 void BPF_STRUCT_OPS(prorata_cpu_online, s32 cpu)
